@@ -1,0 +1,34 @@
+"""One tree of errors. Each says what is wrong and what to do; the command line prints it in one line, exit code 2."""
+
+
+class OelmError(Exception):
+    """Something the user can mend: `problem` says what is wrong and where, `fix` what to do about it."""
+
+    def __init__(self, problem: str, fix: str) -> None:
+        super().__init__(f"{problem.rstrip('.')}. Fix: {fix.rstrip('.')}.")
+        self.problem = problem
+        self.fix = fix
+
+
+class ConfigError(OelmError):
+    """A setting is unknown, of the wrong type, or impossible beside the others."""
+
+
+class DataError(OelmError):
+    """A corpus or token file is missing, empty, damaged or too small."""
+
+
+class CheckpointError(OelmError):
+    """A run folder or checkpoint cannot be used for what was asked."""
+
+
+class StorageError(OelmError):
+    """The disk refused a write: full, read-only, or no permission."""
+
+
+class FreezeError(OelmError):
+    """A freezing plan matches nothing, or a frozen weight moved."""
+
+
+class DivergedError(OelmError):
+    """The loss is no longer a number; the last checkpoint is intact."""

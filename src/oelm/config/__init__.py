@@ -1,0 +1,1 @@
+"""Level 1: the vocabulary. Enums and frozen pydantic models; nothing here imports torch."""

@@ -1,0 +1,158 @@
+"""What a method is made of: how Q and K are drawn, what stays frozen and when, and the small extras."""
+
+from enum import StrEnum
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from oelm.config.settings import Settings
+
+
+class Projection(StrEnum):
+    """How one attention matrix is drawn. Canonical shape (H, K, D), unit rows; see `method/projections.py`."""
+
+    NORMAL = "normal"
+    XAVIER = "xavier"
+    GLOBAL_ORTHOGONAL = "global-orthogonal"
+    HEADWISE_ORTHOGONAL = "headwise-orthogonal"
+    COORDINATE_FRAME = "coordinate-frame"
+
+
+class KeySource(StrEnum):
+    """Where the key projection comes from."""
+
+    OWN = "own"
+    """K has a projection of its own."""
+    TIED = "tied"
+    """K_h = Q_h: one matrix and one matmul serve both."""
+    ROLLED = "rolled"
+    """K_h = Q_{h+1} for every second head and K_h = Q_h for the others: again one matmul serves both."""
+
+
+class Scale(StrEnum):
+    """The size of the rows."""
+
+    NORM_MATCHED = "norm-matched"
+    """Rows of norm 1 (in expectation), whatever the projection: arms differ in direction only."""
+    AS_ORIGINAL = "as-original"
+    """As the original study: entries of std 0.02 for `normal`, rows of norm 1 for all others."""
+
+
+Moment = Annotated[int, Field(ge=1)] | Annotated[float, Field(gt=0, lt=1)]
+"""A point in training: a whole number of steps, or a share of all steps between 0 and 1."""
+
+
+class Always(Settings):
+    """Frozen from the first step to the last."""
+
+    kind: Literal["always"] = "always"
+
+
+class Until(Settings):
+    """Frozen before `end`, trained from there on."""
+
+    kind: Literal["until"] = "until"
+    end: Moment
+
+
+class TopDownThaw(Settings):
+    """The top layer thaws at `start`, the bottom layer at `end`, the others evenly between."""
+
+    kind: Literal["top-down-thaw"] = "top-down-thaw"
+    start: Moment
+    end: Moment
+
+
+class EveryNth(Settings):
+    """Trained in every n-th step only (steps n-1, 2n-1, ...), frozen in between."""
+
+    kind: Literal["every-nth"] = "every-nth"
+    n: Annotated[int, Field(ge=2)]
+
+
+When = Annotated[Always | Until | TopDownThaw | EveryNth, Field(discriminator="kind")]
+
+
+class AllLayers(Settings):
+    """Every layer."""
+
+    kind: Literal["all"] = "all"
+
+
+class OnlyLayers(Settings):
+    """The layers with these indices, counted from 0 at the bottom."""
+
+    kind: Literal["only"] = "only"
+    layers: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
+
+
+class AllButLast(Settings):
+    """Every layer except the last (top) `count`."""
+
+    kind: Literal["all-but-last"] = "all-but-last"
+    count: Annotated[int, Field(ge=1)]
+
+
+LayerChoice = Annotated[AllLayers | OnlyLayers | AllButLast, Field(discriminator="kind")]
+
+
+class FreezingPlan(Settings):
+    """Which weights are frozen, and when.
+
+    `ffn_share` is the share of each FFN's hidden units that is frozen with Q and K: a unit's incoming row,
+    its bias and its outgoing column together. At 1 the whole FFN is frozen, output bias included.
+    """
+
+    query: bool = True
+    key: bool = True
+    ffn_share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    layers: LayerChoice = AllLayers()
+    when: When = Always()
+
+    @model_validator(mode="after")
+    def _freezes_something(self) -> Self:
+        if not (self.query or self.key or self.ffn_share):
+            raise ValueError("a freezing plan must name Q, K or a share of the FFN; for none, leave the plan out")
+        return self
+
+
+class Extras(Settings):
+    """Small trained additions, off by default, usable with any arm."""
+
+    shift: bool = False
+    """Learned key shift: k_t <- (1-m_h) k_t + m_h k_{t-1}."""
+    gain: bool = False
+    """Learned gain on each head's logits."""
+    core: bool = False
+    """A trained K x K matrix per head between the two projections: score q_h S_h k_h, S_h = I at init."""
+    rank: Annotated[int, Field(ge=0)] = 0
+    """Rank of a trained update B A of Q and of K, zero at init; 0 for none."""
+    layer_lr: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Learning rate of layer l relative to the layer above it: 0.9 trains lower layers more gently."""
+
+
+class Method(Settings):
+    """A named way to make, freeze and equip the Query/Key projections."""
+
+    name: str
+    query: Projection
+    key: Projection
+    key_source: KeySource = KeySource.OWN
+    scale: Scale = Scale.AS_ORIGINAL
+    plan: FreezingPlan | None = None
+    extras: Extras = Extras()
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> Self:
+        shared = self.key_source is not KeySource.OWN
+        if shared and self.key is not self.query:
+            raise ValueError(f"a {self.key_source} key has the query's projection; give both the same one")
+        if self.plan is None:
+            return self
+        if shared and self.plan.query != self.plan.key:
+            raise ValueError(f"with a {self.key_source} key, Q and K are one matrix: freeze both or neither")
+        stored_query = self.plan.query and self.query is not Projection.COORDINATE_FRAME
+        stored_key = self.plan.key and self.key is not Projection.COORDINATE_FRAME
+        if not (stored_query or stored_key or self.plan.ffn_share):
+            raise ValueError("the freezing plan matches nothing: a coordinate frame stores no matrix to freeze")
+        return self

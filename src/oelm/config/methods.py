@@ -1,0 +1,262 @@
+"""The named methods, and the grammar `name+extra+extra=value` by which they are varied."""
+
+import math
+from collections.abc import Callable
+
+from pydantic import ValidationError
+
+from oelm.base.errors import ConfigError
+from oelm.config.method import (
+    AllButLast,
+    EveryNth,
+    Extras,
+    FreezingPlan,
+    KeySource,
+    Method,
+    Moment,
+    OnlyLayers,
+    Projection,
+    Scale,
+    TopDownThaw,
+    Until,
+)
+from oelm.config.settings import describe
+
+_FROZEN = FreezingPlan()
+_SHIFT_AND_GAIN = Extras(shift=True, gain=True)
+
+
+def _both(
+    name: str,
+    projection: Projection,
+    *,
+    plan: FreezingPlan | None = None,
+    scale: Scale = Scale.AS_ORIGINAL,
+    key_source: KeySource = KeySource.OWN,
+    extras: Extras = Extras(),  # noqa: B008 (frozen value)
+) -> Method:
+    return Method(
+        name=name, query=projection, key=projection, key_source=key_source, scale=scale, plan=plan, extras=extras
+    )
+
+
+_NAMED = (
+    _both("baseline", Projection.NORMAL),
+    _both("oelm", Projection.HEADWISE_ORTHOGONAL, plan=_FROZEN),
+    _both("oelm-random", Projection.NORMAL, plan=_FROZEN),
+    _both("oelm-random-matched", Projection.NORMAL, plan=_FROZEN, scale=Scale.NORM_MATCHED),
+    _both("oelm-global", Projection.GLOBAL_ORTHOGONAL, plan=_FROZEN),
+    _both("orthogonal-trained", Projection.HEADWISE_ORTHOGONAL),
+    _both("global-trained", Projection.GLOBAL_ORTHOGONAL),
+    _both("oelm-ffn", Projection.HEADWISE_ORTHOGONAL, plan=FreezingPlan(ffn_share=1.0)),
+    Method(name="oelm-q", query=Projection.COORDINATE_FRAME, key=Projection.NORMAL),
+    _both("oelm-frame", Projection.COORDINATE_FRAME, key_source=KeySource.TIED, extras=_SHIFT_AND_GAIN),
+    _both(
+        "oelm-lowrank",
+        Projection.COORDINATE_FRAME,
+        key_source=KeySource.TIED,
+        extras=Extras(shift=True, gain=True, rank=8),
+    ),
+    _both(
+        "oelm-core",
+        Projection.HEADWISE_ORTHOGONAL,
+        plan=_FROZEN,
+        key_source=KeySource.TIED,
+        extras=Extras(shift=True, gain=True, core=True),
+    ),
+)
+METHODS: dict[str, Method] = {method.name: method for method in _NAMED}
+
+SUMMARIES: dict[str, str] = {
+    "baseline": "Q and K trained, normal(0.02)",
+    "oelm": "head-wise orthogonal, frozen: the method",
+    "oelm-random": "normal(0.02), frozen: the original's ablation, at its scale",
+    "oelm-random-matched": "normal with unit rows, frozen: the same ablation without the scale confound",
+    "oelm-global": "one orthogonal matrix for all heads, frozen",
+    "orthogonal-trained": "head-wise orthogonal, trained: is it the init?",
+    "global-trained": "one orthogonal matrix, trained",
+    "oelm-ffn": "oelm with the whole FFN frozen too",
+    "oelm-q": "Q a coordinate frame (no matrix, no matmul), K trained",
+    "oelm-frame": "Q = K = coordinate frames + key shift + gain: no Q/K matrix at all",
+    "oelm-lowrank": "oelm-frame + a trained rank-8 update of Q and K",
+    "oelm-core": "head-wise orthogonal, K tied to Q, frozen + key shift + gain + core",
+}
+
+ORIGINAL_NAMES = {"baseline": "baseline", "oelm_v2": "oelm", "oelm_random": "oelm-random"}
+"""The original's `--model_type`. Its `oelm` is left out on purpose: `from_original` says why."""
+
+
+def freeze_ratio(ratio: float) -> FreezingPlan:
+    """The plan that freezes this share of the block matrices (12 L D^2): Q/K are 1/6, the FFN 2/3 of them.
+
+    0.25 is Q/K and 1/8 of the FFN's hidden units, 0.5 Q/K and half of them. 0.075, the original's name
+    for Q/K only (its share of *all* parameters), stands for 1/6.
+    """
+    if ratio == 0.075:
+        return FreezingPlan()
+    share = (ratio - 1 / 6) / (2 / 3)
+    if not -1e-3 <= share <= 1 + 1e-9:
+        raise ConfigError(
+            f"freeze ratio {ratio:g} cannot be reached with Q/K frozen", "choose 0.075 (Q/K only) or 0.167 to 0.833"
+        )
+    return FreezingPlan(ffn_share=min(1.0, max(0.0, round(share, 6))))
+
+
+def _flag(text: str, name: str) -> None:
+    if text:
+        raise ConfigError(f"+{name} takes no value (given: {text!r})", f"write +{name}")
+
+
+def _moment(text: str) -> Moment:
+    number = float(text)
+    return int(number) if number >= 1 else number
+
+
+def _shift(method: Method, text: str) -> Method:
+    _flag(text, "shift")
+    return _with_extras(method, shift=True)
+
+
+def _gain(method: Method, text: str) -> Method:
+    _flag(text, "gain")
+    return _with_extras(method, gain=True)
+
+
+def _core(method: Method, text: str) -> Method:
+    _flag(text, "core")
+    return _with_extras(method, core=True)
+
+
+def _rank(method: Method, text: str) -> Method:
+    return _with_extras(method, rank=int(text))
+
+
+def _layer_lr(method: Method, text: str) -> Method:
+    return _with_extras(method, layer_lr=float(text))
+
+
+def _tied(method: Method, text: str) -> Method:
+    _flag(text, "tied")
+    return _changed(method, key_source=KeySource.TIED)
+
+
+def _rolled(method: Method, text: str) -> Method:
+    _flag(text, "rolled")
+    return _changed(method, key_source=KeySource.ROLLED)
+
+
+def _matched(method: Method, text: str) -> Method:
+    _flag(text, "matched")
+    return _changed(method, scale=Scale.NORM_MATCHED)
+
+
+def _freeze(method: Method, text: str) -> Method:
+    match text:
+        case "q" | "k":
+            return _with_plan(method, query=text == "q", key=text == "k")
+        case "qk":
+            return _with_plan(method, query=True, key=True)
+        case _:
+            return _with_plan(method, query=True, key=True, ffn_share=freeze_ratio(float(text)).ffn_share)
+
+
+def _layers(method: Method, text: str) -> Method:
+    return _with_plan(method, layers=OnlyLayers(layers=tuple(int(index) for index in text.split(","))))
+
+
+def _all_but_last(method: Method, text: str) -> Method:
+    return _with_plan(method, layers=AllButLast(count=int(text)))
+
+
+def _until(method: Method, text: str) -> Method:
+    return _with_plan(method, when=Until(end=_moment(text)))
+
+
+def _thaw(method: Method, text: str) -> Method:
+    start, end = text.split("..")
+    return _with_plan(method, when=TopDownThaw(start=_moment(start), end=_moment(end)))
+
+
+def _every(method: Method, text: str) -> Method:
+    return _with_plan(method, when=EveryNth(n=int(text)))
+
+
+MODIFIERS: dict[str, tuple[Callable[[Method, str], Method], str]] = {
+    "shift": (_shift, "+shift: learned key shift"),
+    "gain": (_gain, "+gain: learned logit gain per head"),
+    "core": (_core, "+core: trained K x K matrix per head between Q and K"),
+    "rank": (_rank, "+rank=8: trained rank-8 update of Q and K"),
+    "layer-lr": (_layer_lr, "+layer-lr=0.9: each layer's learning rate is 0.9 of the one above"),
+    "tied": (_tied, "+tied: K takes Q's matrix"),
+    "rolled": (_rolled, "+rolled: every second K head takes the next Q head's frame"),
+    "matched": (_matched, "+matched: unit rows instead of the original's scale"),
+    "freeze": (_freeze, "+freeze=q, k, qk or a ratio (0.25): what is frozen"),
+    "layers": (_layers, "+layers=0,1: only in these layers"),
+    "all-but-last": (_all_but_last, "+all-but-last=1: in all but the top layers"),
+    "until": (_until, "+until=1000 (or 0.1 of all steps): frozen before, trained after"),
+    "thaw": (_thaw, "+thaw=0.2..0.8: layers thaw from the top over this span"),
+    "every": (_every, "+every=4: trained in every 4th step only"),
+}
+
+
+def _changed(method: Method, **changes: object) -> Method:
+    """A changed copy, validated anew (pydantic's `model_copy` does not validate)."""
+    return Method.model_validate({**dict(method), **changes})
+
+
+def _with_extras(method: Method, **changes: object) -> Method:
+    return _changed(method, extras=Extras.model_validate({**dict(method.extras), **changes}))
+
+
+def _with_plan(method: Method, **changes: object) -> Method:
+    plan = dict(method.plan) if method.plan else {"query": False, "key": False}
+    if method.plan is None and not (changes.keys() & {"query", "key"}):
+        raise ConfigError(
+            f"{method.name} freezes nothing, so there is no plan to vary", "start from a frozen method such as oelm"
+        )
+    return _changed(method, plan=FreezingPlan.model_validate({**plan, **changes}))
+
+
+def parse_method(text: str) -> Method:
+    """The method of a name such as `oelm`, `baseline+shift+gain` or `oelm+until=0.1`."""
+    name, *modifiers = text.strip().split("+")
+    if name not in METHODS:
+        raise ConfigError(f"unknown method {name!r}", f"choose one of {', '.join(METHODS)}; see `oelm methods`")
+    method, applied = METHODS[name], []
+    for modifier in modifiers:
+        key, _, value = modifier.partition("=")
+        if key not in MODIFIERS:
+            raise ConfigError(f"unknown modifier +{key} in method {text!r}", f"choose of +{', +'.join(MODIFIERS)}")
+        apply, usage = MODIFIERS[key]
+        try:
+            changed = apply(method, value)
+        except ValidationError as error:
+            raise ConfigError(f"method {text!r}: {describe(error)}", f"write it as {usage}") from error
+        except ValueError as error:
+            raise ConfigError(f"method {text!r}: cannot read +{modifier}", f"write it as {usage}") from error
+        if changed != method:  # a modifier that the method has already is not part of its name
+            applied.append(modifier)
+        method = changed
+    return _changed(method, name="+".join([name, *applied]))
+
+
+def from_original(model_type: str) -> Method:
+    """The method that the original study called `model_type`."""
+    if model_type == "oelm":
+        raise ConfigError(
+            "the original's model type 'oelm' is ambiguous: one global orthogonal matrix, trained in its first runs "
+            "(freezing was not active) and frozen in later ones",
+            "use --method global-trained or --method oelm-global; for the head-wise method, --method oelm "
+            "(the original's oelm_v2)",
+        )
+    if model_type not in ORIGINAL_NAMES:
+        raise ConfigError(f"unknown model type {model_type!r}", f"choose one of {', '.join(ORIGINAL_NAMES)}")
+    return METHODS[ORIGINAL_NAMES[model_type]]
+
+
+def control_of(method: Method) -> str:
+    """The name of the fair control: the baseline with the same extras (core and rank replace Q/K, so not those)."""
+    extras = [name for name in ("shift", "gain") if getattr(method.extras, name)]
+    if not math.isclose(method.extras.layer_lr, 1.0):
+        extras.append(f"layer-lr={method.extras.layer_lr:g}")
+    return "+".join(["baseline", *extras])

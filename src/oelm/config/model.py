@@ -1,0 +1,54 @@
+"""The size of our GPT."""
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from oelm.base.errors import ConfigError
+from oelm.config.settings import Settings
+
+Count = Annotated[int, Field(ge=1)]
+GPT2_VOCABULARY = 50257
+
+
+class GPTConfig(Settings):
+    """Pre-norm decoder with learned positions and a tied embedding; see `model/gpt.py`."""
+
+    layers: Count
+    width: Count
+    heads: Count
+    ffn_width: Count
+    context: Count
+    vocabulary: Count
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+
+    @model_validator(mode="after")
+    def _heads_divide_width(self) -> Self:
+        if self.width % self.heads:
+            near = [heads for heads in range(1, self.width + 1) if self.width % heads == 0]
+            fitting = min(near, key=lambda heads: abs(heads - self.heads))
+            raise ValueError(f"width {self.width} is not divisible by {self.heads} heads; {fitting} heads would do")
+        return self
+
+    @property
+    def head_width(self) -> int:
+        """K, the width of one head."""
+        return self.width // self.heads
+
+
+SIZES: dict[str, tuple[int, int, int]] = {
+    "tiny": (2, 128, 2),
+    "small": (4, 256, 4),
+    "medium-512": (6, 512, 8),
+    "large": (8, 768, 12),
+}
+"""Layers, width and heads of the sizes with a name; heads are 64 wide and the FFN is four times the width."""
+
+
+def named_size(name: str) -> tuple[int, int, int]:
+    """Layers, width and heads of a named size."""
+    if name.lower() not in SIZES:
+        raise ConfigError(
+            f"unknown size {name!r}", f"choose one of {', '.join(SIZES)}, or give --layers, --width and --heads"
+        )
+    return SIZES[name.lower()]

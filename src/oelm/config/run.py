@@ -1,0 +1,105 @@
+"""One run: everything that decides its numbers, and a few things that do not."""
+
+from enum import StrEnum
+from typing import Annotated, Any, Self
+
+from pydantic import Field, model_validator
+
+from oelm.config.method import Method
+from oelm.config.model import Count, GPTConfig
+from oelm.config.settings import Settings, fingerprint
+
+
+class Precision(StrEnum):
+    """The arithmetic of the forward pass; weights are kept in float32 (float64 for `float64`)."""
+
+    FLOAT32 = "float32"
+    BF16 = "bf16"
+    FLOAT64 = "float64"
+
+
+class DataConfig(Settings):
+    """A folder of token files; `digest` is of its manifest, so that a changed corpus is noticed."""
+
+    folder: str
+    name: str
+    digest: str
+
+
+class OptimConfig(Settings):
+    """AdamW with linear warm-up and cosine decay; weight decay on matrices only."""
+
+    lr: Annotated[float, Field(gt=0)]
+    min_lr_ratio: Annotated[float, Field(ge=0, le=1)] = 0.0
+    warmup_steps: Annotated[int, Field(ge=0)]
+    weight_decay: Annotated[float, Field(ge=0)] = 0.1
+    clip: Annotated[float, Field(gt=0)] = 1.0
+    beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    beta2: Annotated[float, Field(ge=0, lt=1)] = 0.95
+    epsilon: Annotated[float, Field(gt=0)] = 1e-8
+
+
+class TrainConfig(Settings):
+    """How long, how much at once, how often to look."""
+
+    steps: Count
+    batch_size: Count
+    """Sequences per micro-batch and process."""
+    accumulate: Count = 1
+    """Micro-batches per step and process."""
+    processes: Count = 1
+    """Data-parallel processes (torchrun's world size)."""
+    precision: Precision = Precision.FLOAT32
+    validate_every: Count
+    validation_sequences: Count
+    """Size of the fixed validation set; fewer if the validation file is shorter."""
+
+    @property
+    def sequences_per_step(self) -> int:
+        """The global batch: what one update averages over."""
+        return self.batch_size * self.accumulate * self.processes
+
+
+class MachineConfig(Settings):
+    """Settings that change no number: where it runs and what is kept."""
+
+    device: str = "auto"
+    save_every: Count
+    log_every: Count = 10
+    compile: bool = False
+    tensorboard: bool = True
+
+
+class RunConfig(Settings):
+    """A resolved run, as written to `config.yaml`."""
+
+    model: GPTConfig
+    method: Method
+    data: DataConfig
+    optim: OptimConfig
+    train: TrainConfig
+    machine: MachineConfig
+    seed: Annotated[int, Field(ge=0)]
+
+    @model_validator(mode="after")
+    def _warmup_fits(self) -> Self:
+        if self.optim.warmup_steps >= self.train.steps and self.train.steps > 1:
+            raise ValueError(
+                f"warm-up of {self.optim.warmup_steps} steps does not fit into {self.train.steps} steps; "
+                "lower --warmup-steps"
+            )
+        return self
+
+    def numbers(self) -> dict[str, Any]:
+        """What changes the numbers, and nothing else: no folder, no label, no machine; batches by their total."""
+        values = self.model_dump(mode="json", exclude={"machine": True, "method": {"name"}, "data": {"folder", "name"}})
+        train = values["train"]
+        for part in ("batch_size", "accumulate", "processes"):
+            del train[part]
+        train["sequences_per_step"] = self.train.sequences_per_step
+        return values
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal fingerprints promise equal results (on one machine and build)."""
+        return fingerprint(self.numbers())
