@@ -36,7 +36,13 @@ def _both(
     extras: Extras = Extras(),  # noqa: B008 (frozen value)
 ) -> Method:
     return Method(
-        name=name, query=projection, key=projection, key_source=key_source, scale=scale, plan=plan, extras=extras
+        name=name,
+        query=projection,
+        key=projection,
+        key_source=key_source,
+        scale=scale,
+        plan=plan,
+        extras=extras,
     )
 
 
@@ -97,7 +103,8 @@ def freeze_ratio(ratio: float) -> FreezingPlan:
     share = (ratio - 1 / 6) / (2 / 3)
     if not -1e-3 <= share <= 1 + 1e-9:
         raise ConfigError(
-            f"freeze ratio {ratio:g} cannot be reached with Q/K frozen", "choose 0.075 (Q/K only) or 0.167 to 0.833"
+            f"freeze ratio {ratio:g} cannot be reached with Q/K frozen",
+            "choose 0.075 (Q/K only) or 0.167 to 0.833",
         )
     return FreezingPlan(ffn_share=min(1.0, max(0.0, round(share, 6))))
 
@@ -212,7 +219,8 @@ def _with_plan(method: Method, **changes: object) -> Method:
     plan = dict(method.plan) if method.plan else {"query": False, "key": False}
     if method.plan is None and not (changes.keys() & {"query", "key"}):
         raise ConfigError(
-            f"{method.name} freezes nothing, so there is no plan to vary", "start from a frozen method such as oelm"
+            f"{method.name} freezes nothing, so there is no plan to vary",
+            "start from a frozen method such as oelm",
         )
     return _changed(method, plan=FreezingPlan.model_validate({**plan, **changes}))
 

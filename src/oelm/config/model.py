@@ -49,6 +49,7 @@ def named_size(name: str) -> tuple[int, int, int]:
     """Layers, width and heads of a named size."""
     if name.lower() not in SIZES:
         raise ConfigError(
-            f"unknown size {name!r}", f"choose one of {', '.join(SIZES)}, or give --layers, --width and --heads"
+            f"unknown size {name!r}",
+            f"choose one of {', '.join(SIZES)}, or give --layers, --width and --heads",
         )
     return SIZES[name.lower()]

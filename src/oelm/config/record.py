@@ -106,7 +106,7 @@ class WeightCounts(Settings):
 
 
 class FlopCounts(Settings):
-    """Matrix-multiplication FLOPs (2 per multiply-add); attention counted without the causal discount."""
+    """Matrix-multiplication FLOPs (2 per multiply-add); see `method/cost.py`."""
 
     forward_per_token: float
     backward_per_token: float

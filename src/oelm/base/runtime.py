@@ -1,0 +1,75 @@
+"""The machine as a value: which device, which process of how many, and torch's side of the random streams."""
+
+import os
+import resource
+import sys
+from dataclasses import dataclass
+
+import torch
+
+from oelm.base.errors import ConfigError
+from oelm.base.streams import stream_seed
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """Where this process computes."""
+
+    device: torch.device
+    rank: int = 0
+    world: int = 1
+
+    @property
+    def leads(self) -> bool:
+        """True for the one process that writes files and prints."""
+        return self.rank == 0
+
+    @property
+    def device_name(self) -> str:
+        """The device's model, never the machine's name."""
+        return torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else self.device.type
+
+    def synchronise(self) -> None:
+        """Wait until the device has done all that was asked, so that a clock tells the truth."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        elif self.device.type == "mps":
+            torch.mps.synchronize()
+
+    def peak_bytes(self) -> int:
+        """Peak memory: of the device on a GPU, of this process on a CPU."""
+        if self.device.type == "cuda":
+            return torch.cuda.max_memory_allocated(self.device)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024
+
+
+def world_from_environment() -> tuple[int, int, int]:
+    """Rank, local rank and world size as torchrun gives them; (0, 0, 1) without it."""
+    return tuple(int(os.environ.get(name, default)) for name, default in _TORCHRUN)  # type: ignore[return-value]
+
+
+_TORCHRUN = (("RANK", "0"), ("LOCAL_RANK", "0"), ("WORLD_SIZE", "1"))
+
+
+def choose_runtime(device: str) -> Runtime:
+    """The device of this process: `auto` takes this process's GPU if there is one, else the CPU."""
+    rank, local_rank, world = world_from_environment()
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        chosen = torch.device(device)
+        if chosen.type == "cuda" and chosen.index is None:
+            chosen = torch.device("cuda", local_rank)
+        torch.empty(1, device=chosen)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(
+            f"device {device!r} cannot be used: {reason}", "choose --device cpu, cuda or cuda:N"
+        ) from error
+    return Runtime(device=chosen, rank=rank, world=world)
+
+
+def generator_for(seed: int, *purpose: str | int) -> torch.Generator:
+    """A CPU generator for one purpose; see `oelm.base.streams`."""
+    return torch.Generator().manual_seed(stream_seed(seed, *purpose))

@@ -1,0 +1,1 @@
+"""Level 2: text -> tokenizer -> token files and manifest -> batches, a pure function of seed and index."""

@@ -1,0 +1,91 @@
+"""Batches as a pure function: sample g of a seed is the same tokens on any machine, rank or resumed run.
+
+The tokens of a split are one long ring. In each epoch it is cut into windows of T tokens from a random
+phase on, and the windows are dealt in a random order without replacement: each epoch predicts every token
+once, apart from the fewer than T that are left over when T does not divide the length.
+
+Windows cross document boundaries: a window may begin in the middle of one document and go on, after
+end-of-text, with the next; nothing is masked there. One window per epoch joins the end of the data to its
+beginning, which is such a boundary too.
+"""
+
+# B batch  T context  n tokens of the split
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from oelm.base.errors import DataError
+from oelm.base.streams import stream_seed
+
+Tokens = npt.NDArray[np.unsignedinteger[Any]]
+Indices = npt.NDArray[np.int64]
+
+
+class TokenBatches:
+    """Training sequences: global sample index g = step * sequences_per_step + i  ->  T + 1 tokens."""
+
+    def __init__(self, tokens: Tokens, *, context: int, seed: int) -> None:
+        _require_one_window(tokens, context, split="training")
+        self.tokens = tokens
+        self.context = context
+        self.seed = seed
+        self._epoch = -1
+        self._starts = np.empty(0, np.int64)
+
+    @property
+    def windows_per_epoch(self) -> int:
+        """How many samples deal out the whole split once."""
+        return len(self.tokens) // self.context
+
+    def sequences(self, indices: npt.ArrayLike) -> Indices:
+        """The samples with these global indices, int64 (B, T+1): inputs [:, :-1], targets [:, 1:]."""
+        epochs, places = np.divmod(np.asarray(indices, np.int64), self.windows_per_epoch)
+        starts = np.empty_like(places)
+        for epoch in np.unique(epochs):
+            inside = epochs == epoch
+            starts[inside] = self._window_starts(int(epoch))[places[inside]]
+        return _gather(self.tokens, starts, self.context)
+
+    def _window_starts(self, epoch: int) -> Indices:
+        # Only the newest epoch is kept: a batch that straddles two draws the earlier one again at most once.
+        if epoch != self._epoch:
+            random = np.random.Generator(np.random.PCG64(stream_seed(self.seed, "batches", epoch)))
+            phase = random.integers(self.context)
+            self._starts = phase + self.context * random.permutation(self.windows_per_epoch)
+            self._epoch = epoch
+        return self._starts
+
+
+class ValidationWindows:
+    """The fixed validation set: the first windows of the split, one behind the other, at most `limit`."""
+
+    def __init__(self, tokens: Tokens, *, context: int, limit: int) -> None:
+        _require_one_window(tokens, context, split="validation")
+        self.tokens = tokens
+        self.context = context
+        self._count = min(limit, (len(tokens) - 1) // context)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def sequences(self, indices: npt.ArrayLike) -> Indices:
+        """The windows with these indices below len(self), int64 (B, T+1)."""
+        places = np.asarray(indices, np.int64)
+        if places.size and not 0 <= places.min() <= places.max() < len(self):
+            raise IndexError(f"validation windows are 0 to {len(self) - 1}, asked for {places.min()} to {places.max()}")
+        return _gather(self.tokens, places * self.context, self.context)
+
+
+def _gather(tokens: Tokens, starts: Indices, context: int) -> Indices:
+    positions_BT1 = starts[:, None] + np.arange(context + 1)
+    tokens_BT1: Indices = tokens[positions_BT1 % len(tokens)].astype(np.int64)
+    return tokens_BT1
+
+
+def _require_one_window(tokens: Tokens, context: int, *, split: str) -> None:
+    if len(tokens) <= context:
+        raise DataError(
+            f"the {split} data has {len(tokens)} tokens, too few for sequences of {context} + 1",
+            f"shorten the sequences to --seq-len {max(len(tokens) - 1, 1)} or less, or prepare more text",
+        )

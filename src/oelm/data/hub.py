@@ -1,0 +1,163 @@
+"""What comes from the Hugging Face Hub, each at a pinned commit: three corpora and GPT-2's tokenizer.
+
+Whatever is in the local cache is used without asking the network. Otherwise one quick question finds out
+whether the Hub can be reached at all, because the libraries themselves retry for half a minute before giving up.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Literal
+
+from oelm.base.errors import DataError
+
+REACH_SECONDS = 4.0
+GPT2_REPOSITORY = "openai-community/gpt2"
+GPT2_REVISION = "607a30d783dfa663caf39e06633721c8d4cfcd7e"
+
+HubSplit = Literal["train", "validation"]
+
+
+class HubCorpus(StrEnum):
+    """The corpora known by name."""
+
+    TINYSTORIES = "tinystories"
+    OPENWEBTEXT = "openwebtext"
+    WIKITEXT103 = "wikitext-103"
+
+
+@dataclass(frozen=True)
+class HubDataset:
+    """Where a corpus lives on the Hub and in the local cache of `datasets`."""
+
+    repository: str
+    config: str | None
+    revision: str
+    cache_folder: str
+    has_validation: bool
+    rows_are_lines: bool = False
+
+
+HUB_DATASETS: dict[HubCorpus, HubDataset] = {
+    HubCorpus.TINYSTORIES: HubDataset(
+        "roneneldan/TinyStories",
+        config=None,
+        revision="f54c09fd23315a6f9c86f9dc80f725de7d8f9c64",
+        cache_folder="roneneldan___tiny_stories",
+        has_validation=True,
+    ),
+    HubCorpus.OPENWEBTEXT: HubDataset(
+        "Skylion007/openwebtext",
+        config=None,
+        revision="b4325f019c648b1641a1784748667e8b74e5e064",
+        cache_folder="Skylion007___openwebtext",
+        has_validation=False,
+    ),
+    HubCorpus.WIKITEXT103: HubDataset(
+        "Salesforce/wikitext",
+        config="wikitext-103-raw-v1",
+        revision="b08601e04326c79dfdd32d625aee71d232d685c3",
+        cache_folder="Salesforce___wikitext",
+        has_validation=True,
+        rows_are_lines=True,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class CachedSplit:
+    """One split as Arrow files in the local cache, and the commit that they were made from."""
+
+    dataset: HubDataset
+    commit: str
+    files: tuple[Path, ...]
+
+    def rows(self) -> Iterator[str]:
+        """The text of each row, read through memory maps; a missing text counts as empty."""
+        import pyarrow as pa
+
+        for path in self.files:
+            with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as reader:
+                for batch in reader:
+                    yield from (row or "" for row in batch.column("text").to_pylist())
+
+
+def fetch(corpus: HubCorpus, split: HubSplit, revision: str | None) -> CachedSplit:
+    """A split from the local cache, downloaded first if need be. `revision` None means the pinned commit."""
+    dataset = HUB_DATASETS[corpus]
+    commit = revision or dataset.revision
+    if not re.fullmatch("[0-9a-f]{40}", commit):
+        commit = _ask_hub(dataset.repository, commit, corpus.value)
+    elif files := _cached_files(dataset, commit, split):
+        return CachedSplit(dataset, commit, files)
+    else:
+        _ask_hub(dataset.repository, commit, corpus.value)
+    _download(dataset, commit)
+    files = _cached_files(dataset, commit, split)
+    if not files:
+        raise DataError(
+            f"{dataset.repository} at {commit} has no {split} split in the cache after its download",
+            "give another --revision, or local files: oelm prepare FILE...",
+        )
+    return CachedSplit(dataset, commit, files)
+
+
+def gpt2_tokenizer_file() -> Path:
+    """GPT-2's `tokenizer.json` from the local cache, downloaded first if need be."""
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    try:
+        return Path(hf_hub_download(GPT2_REPOSITORY, "tokenizer.json", revision=GPT2_REVISION, local_files_only=True))
+    except LocalEntryNotFoundError:
+        _ask_hub(GPT2_REPOSITORY, GPT2_REVISION, "the gpt2 tokenizer", kind="model")
+        return Path(hf_hub_download(GPT2_REPOSITORY, "tokenizer.json", revision=GPT2_REVISION))
+
+
+def _ask_hub(repository: str, revision: str, what: str, kind: Literal["dataset", "model"] = "dataset") -> str:
+    """The commit behind a revision; the question that also shows whether the Hub can be reached."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import RevisionNotFoundError
+
+    try:
+        info = HfApi().repo_info(repository, revision=revision, repo_type=kind, timeout=REACH_SECONDS)
+    except RevisionNotFoundError as error:
+        raise DataError(
+            f"{repository} has no revision {revision!r}",
+            "give an existing one with --revision, or leave it out",
+        ) from error
+    except Exception as error:  # noqa: BLE001 (each version of the library raises other network errors)
+        local = "its local files" if kind == "model" else "local files: oelm prepare FILE..."
+        raise DataError(
+            f"cannot fetch {what} ({repository}): {str(error).splitlines()[0] if str(error) else type(error).__name__}",
+            "prepare it on a machine with internet and copy the folder, or give " + local,
+        ) from error
+    return str(info.sha)
+
+
+def _cached_files(dataset: HubDataset, commit: str, split: HubSplit) -> tuple[Path, ...]:
+    """The split's Arrow files; `datasets` renames a commit's folder into place when it is complete."""
+    folder = _cache() / dataset.cache_folder
+    found = folder.glob(f"{dataset.config or '*'}/*/{commit}/*-{split}*.arrow")
+    return tuple(sorted(found))
+
+
+def _cache() -> Path:
+    from huggingface_hub.constants import HF_HOME
+
+    return Path(os.environ.get("HF_DATASETS_CACHE") or Path(HF_HOME) / "datasets")
+
+
+def _download(dataset: HubDataset, commit: str) -> None:
+    import datasets
+
+    try:
+        datasets.load_dataset(dataset.repository, dataset.config, revision=commit, cache_dir=str(_cache()))
+    except Exception as error:  # noqa: BLE001 (network, disk and format errors of many libraries)
+        raise DataError(
+            f"the download of {dataset.repository} at {commit} failed: {type(error).__name__}: {error}",
+            "run the same command again: it continues, or give local files: oelm prepare FILE...",
+        ) from error

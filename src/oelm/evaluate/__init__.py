@@ -1,0 +1,1 @@
+"""Level 5: a trained model and a question."""

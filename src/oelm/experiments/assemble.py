@@ -1,0 +1,212 @@
+"""Where model, task, data and engine meet: one resolved config in, one finished run folder out."""
+
+import contextlib
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from rich.console import Console
+
+from oelm.base.errors import CheckpointError, DataError
+from oelm.base.files import read_json, write_json, write_text
+from oelm.base.runtime import Runtime, choose_runtime
+from oelm.config.record import FreezeAudit, LayerGeometry, Record
+from oelm.config.run import RunConfig
+from oelm.data.batches import TokenBatches, ValidationWindows
+from oelm.data.tokens import TokenFolder
+from oelm.method.cost import always_frozen
+from oelm.method.freezing import frozen_names
+from oelm.model.gpt import GPT
+from oelm.model.initialise import initialise, measure_geometry
+from oelm.model.ledger import count_flops, count_weights, weight_table
+from oelm.tasks.language_modelling import LanguageModelling
+from oelm.train import audit, record
+from oelm.train.checkpoint import Checkpoints, Progress, load_weights
+from oelm.train.engine import Engine
+from oelm.train.folder import RunFolder
+from oelm.train.loop import train
+from oelm.train.provenance import environment, run_manifest
+from oelm.train.stopping import stop_on_signal
+from oelm.train.watch import watching
+
+
+def run(config: RunConfig, folder: Path, *, resume: bool, console: Console) -> Record | None:
+    """Train what the config says into `folder`; the record is returned to the leading process, None to the others."""
+    runtime = choose_runtime(config.machine.device)
+    files = RunFolder(folder)
+    data = open_data(config)
+    task = language_modelling(config, data)
+    with _processes(runtime):
+        if not runtime.leads:
+            return _train(config, files, data, task, runtime, console)
+        with files.locked():
+            if files.finished:
+                raise CheckpointError(
+                    f"{folder} holds a finished run", "choose another --out-dir, or see `oelm compare`"
+                )
+            files.open(config, resume=resume)
+            return _train(config, files, data, task, runtime, console)
+
+
+def open_data(config: RunConfig) -> TokenFolder:
+    """The token files, refused if they are not those that the config was resolved with."""
+    data = TokenFolder.open(Path(config.data.folder))
+    if data.manifest.digest != config.data.digest:
+        raise DataError(
+            f"{config.data.folder} has changed since this run was configured",
+            "prepare the same data again, or start a new run with another --out-dir",
+        )
+    return data
+
+
+def language_modelling(config: RunConfig, data: TokenFolder) -> LanguageModelling:
+    """The task of our GPT."""
+    context, valid = config.model.context, data.manifest.valid
+    return LanguageModelling(
+        TokenBatches(data.train, context=context, seed=config.seed),
+        ValidationWindows(data.valid, context=context, limit=config.train.validation_sequences),
+        sequences_per_step=config.train.sequences_per_step,
+        validation_batch=config.train.batch_size,
+        bytes_per_token=valid.text_bytes / valid.tokens,
+    )
+
+
+def build_model(config: RunConfig) -> GPT:
+    """The model of a run, initialised from its seed."""
+    model = GPT(config.model, config.method)
+    initialise(model, config.seed)
+    return model
+
+
+def load_run(folder: Path, which: str = "last") -> tuple[GPT, RunConfig]:
+    """The trained model of a run folder: its `last` or its `best` checkpoint."""
+    files = RunFolder(folder)
+    if not files.config_file.is_file():
+        raise CheckpointError(f"{folder} is not a run folder (no config.yaml)", "give the --out-dir of a training run")
+    config = files.config()
+    found = sorted(files.checkpoint_folder.glob("best-*" if which == "best" else "step-*"))
+    if not found:
+        raise CheckpointError(f"{folder} has no {which} checkpoint yet", "train it until its first checkpoint")
+    model = GPT(config.model, config.method)
+    load_weights(model, found[-1])
+    return model.eval(), config
+
+
+def _train(
+    config: RunConfig,
+    files: RunFolder,
+    data: TokenFolder,
+    task: LanguageModelling,
+    runtime: Runtime,
+    console: Console,
+) -> Record | None:
+    method, steps = config.method, config.train.steps
+    table = weight_table(config.model, method)
+    frozen_names(method.plan, table, 0, steps)  # a plan that matches nothing is refused before any work
+    model = build_model(config)
+    geometry = measure_geometry(model)
+    checkpoints = Checkpoints(files.checkpoint_folder, config.fingerprint)
+    digests = _opening_files(config, files, checkpoints, model, data, runtime)
+    engine = Engine(
+        model,
+        table,
+        config.optim,
+        runtime,
+        precision=config.train.precision,
+        accumulate=config.train.accumulate,
+        seed=config.seed,
+        layer_lr=method.extras.layer_lr,
+        compile_model=config.machine.compile,
+    )
+    progress = Progress()
+    if checkpoints.steps():
+        moments, progress = checkpoints.load_latest(model)
+        engine.set_moments(moments)
+    with stop_on_signal() as stop, watching(config, files, progress, runtime, console) as watch:
+        train(
+            engine,
+            task,
+            method.plan,
+            config,
+            progress,
+            events=watch.events,
+            checkpoints=checkpoints,
+            emit=watch.emit,
+            stop=stop,
+        )
+        if not runtime.leads:
+            return None
+        held = always_frozen(method.plan, table, steps)
+        evidence = audit.audit(digests, model, frozen_names(method.plan, table, 0, steps), held)
+        return _finish(config, files, progress, data, runtime, geometry, evidence, watch.sessions)
+
+
+def _opening_files(
+    config: RunConfig,
+    files: RunFolder,
+    checkpoints: Checkpoints,
+    model: GPT,
+    data: TokenFolder,
+    runtime: Runtime,
+) -> dict[str, str]:
+    """Manifest and digests of a new run; the digests from its beginning for a resumed one."""
+    if runtime.leads:
+        checkpoints.open()
+        if not checkpoints.steps():
+            write_json(files.manifest_file, run_manifest(config, data.manifest, runtime))
+            audit.write_start(files.audit_file, model)
+    if runtime.world > 1:
+        dist.barrier()
+    return audit.read_start(files.audit_file)
+
+
+def _finish(
+    config: RunConfig,
+    files: RunFolder,
+    progress: Progress,
+    data: TokenFolder,
+    runtime: Runtime,
+    geometry: tuple[LayerGeometry, ...],
+    evidence: FreezeAudit,
+    sessions: int,
+) -> Record:
+    """Write the audit, the timing and, last of all, the record."""
+    steps, valid = config.train.steps, data.manifest.valid
+    events = record.read_events(files.events_file)
+    finished = Record(
+        task=LanguageModelling.name,
+        fingerprint=config.fingerprint,
+        config=config,
+        result=record.result(events),
+        curve=record.curve(events),
+        counts=count_weights(config.model, config.method, steps),
+        flops=count_flops(config.model, config.method, total_steps=steps, tokens=progress.tokens),
+        geometry=geometry,
+        timing=record.timing(progress, tokens_per_step=progress.tokens / steps, peak_bytes=runtime.peak_bytes()),
+        audit=evidence,
+        bytes_per_token=valid.text_bytes / valid.tokens,
+        environment=environment(runtime),
+        sessions=sessions,
+    )
+    write_json(files.audit_file, {**read_json(files.audit_file), **evidence.model_dump(mode="json")})
+    write_json(files.timing_file, record.timing_stats(finished))
+    write_text(files.record_file, finished.model_dump_json(indent=2) + "\n")
+    return finished
+
+
+@contextlib.contextmanager
+def _processes(runtime: Runtime) -> Iterator[None]:
+    """Join the other processes that torchrun started, if any."""
+    if runtime.world == 1:
+        yield
+        return
+    backend = "nccl" if runtime.device.type == "cuda" else "gloo"
+    if runtime.device.type == "cuda":
+        torch.cuda.set_device(runtime.device)
+    dist.init_process_group(backend, timeout=timedelta(minutes=30))
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()

@@ -1,0 +1,98 @@
+"""What a method costs: weights by kind and role, and matrix-multiplication FLOPs of any freezing plan, exactly.
+
+A product of an activation with a weight costs 2m FLOPs forward (m multiply-adds), 2m backward for the gradient of
+its input, and 2m more for the gradient of the weight, which a frozen weight saves. A product of two activations
+(attention) costs 2m forward and 4m backward, for the pairs that the causal mask leaves. These are the FLOPs of the
+mathematics, whatever a kernel computes besides: the bound on what freezing can save.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from oelm.config.method import FreezingPlan
+from oelm.config.record import FlopCounts, RoleCount, WeightCounts
+from oelm.method.freezing import chosen, frozen_names, is_frozen
+from oelm.method.weights import Product, Role, Weight, layer_count
+
+
+def weight_counts(plan: FreezingPlan | None, table: tuple[Weight, ...], total_steps: int) -> WeightCounts:
+    """Count the weights: trained, frozen (of these: trained later) and absent, at the start of a run."""
+    frozen = frozen_names(plan, table, 0, total_steps)
+    later = frozen - always_frozen(plan, table, total_steps)
+
+    def total(weights: Iterable[Weight]) -> int:
+        return sum(weight.count for weight in weights)
+
+    def kinds(role: Role | None) -> tuple[int, int, int]:
+        rows = [weight for weight in table if role in (None, weight.role)]
+        stored = [weight for weight in rows if weight.stored]
+        still = [weight for weight in stored if weight.name in frozen]
+        return total(stored) - total(still), total(still), total(rows) - total(stored)
+
+    present = [role for role in Role if any(weight.role is role for weight in table)]
+    trained, still, absent = kinds(None)
+    return WeightCounts(
+        trained=trained,
+        frozen=still,
+        absent=absent,
+        later=total(weight for weight in table if weight.name in later),
+        roles=tuple(
+            RoleCount(role=role.value, trained=counts[0], frozen=counts[1], absent=counts[2])
+            for role in present
+            for counts in [kinds(role)]
+        ),
+    )
+
+
+def always_frozen(plan: FreezingPlan | None, table: tuple[Weight, ...], total_steps: int) -> frozenset[str]:
+    """The tensors that no step of the run may change."""
+    return frozenset(name for name, share in frozen_share(plan, table, total_steps).items() if share == 1)
+
+
+def forward_flops(products: tuple[Product, ...]) -> int:
+    """FLOPs per token of one forward pass."""
+    return 2 * sum(product.macs for product in products)
+
+
+def backward_flops(products: tuple[Product, ...], frozen_share: Mapping[str, float]) -> float:
+    """FLOPs per token of one backward pass that computes no gradient for weights while they are frozen.
+
+    `frozen_share` gives the share of steps in which a weight is frozen: 1 for always, nothing for never.
+    """
+    return sum(2 * product.macs * (2 - frozen_share.get(product.weight or "", 0)) for product in products)
+
+
+def frozen_share(plan: FreezingPlan | None, table: tuple[Weight, ...], total_steps: int) -> dict[str, float]:
+    """For each tensor that the plan speaks of, the share of all steps in which it is frozen."""
+    if plan is None:
+        return {}
+    layers = layer_count(table)
+    share_of_layer = [
+        sum(
+            is_frozen(plan.when, step=step, total_steps=total_steps, layer=layer, layers=layers)
+            for step in range(total_steps)
+        )
+        / total_steps
+        for layer in range(layers)
+    ]
+    return {weight.name: share_of_layer[weight.layer] for weight in chosen(plan, table) if weight.layer is not None}
+
+
+def flop_counts(
+    products: tuple[Product, ...],
+    baseline_products: tuple[Product, ...],
+    plan: FreezingPlan | None,
+    table: tuple[Weight, ...],
+    *,
+    total_steps: int,
+    tokens: int,
+) -> FlopCounts:
+    """FLOPs of a run of `tokens` tokens, beside the baseline of the same size."""
+    forward = forward_flops(products)
+    backward = backward_flops(products, frozen_share(plan, table, total_steps))
+    baseline = forward_flops(baseline_products) + backward_flops(baseline_products, {})
+    return FlopCounts(
+        forward_per_token=forward,
+        backward_per_token=backward,
+        baseline_per_token=baseline,
+        run=(forward + backward) * tokens,
+    )

@@ -1,0 +1,50 @@
+"""The table of a model's weights: name, role and layer of every tensor, also of those that a method leaves out."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Role(StrEnum):
+    """What a weight does."""
+
+    TOKEN_EMBEDDING = "token embedding"
+    POSITION_EMBEDDING = "position embedding"
+    QUERY = "query"
+    KEY = "key"
+    QUERY_KEY = "query and key"
+    """One matrix that serves both."""
+    VALUE = "value"
+    OUTPUT = "attention output"
+    FFN = "feed-forward"
+    NORM = "norm"
+    SHIFT = "key shift"
+    GAIN = "logit gain"
+    CORE = "core"
+    LOW_RANK = "low-rank update"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weight:
+    """One tensor of the model, or one that the baseline has and this method does not (`stored=False`)."""
+
+    name: str
+    role: Role
+    count: int
+    layer: int | None = None
+    stored: bool = True
+    in_ffn_share: bool = False
+    """Belongs to the hidden units that the freezing plan's `ffn_share` covers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Product:
+    """One matrix multiplication per token: multiply-adds, and the weight it uses (None: activations only)."""
+
+    role: Role | None
+    macs: int
+    weight: str | None
+
+
+def layer_count(table: tuple[Weight, ...]) -> int:
+    """The number of layers that the table spans."""
+    return 1 + max((weight.layer for weight in table if weight.layer is not None), default=-1)

@@ -1,0 +1,114 @@
+"""One init pass over a built model, every tensor from its own named stream.
+
+All arms with one seed therefore share every weight that the method does not touch, bit for bit: paired comparison
+for free. (An init inside the constructors would be overwritten or reshuffled by the next one.)
+"""
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from oelm.base.runtime import generator_for
+from oelm.config.method import Method, Projection
+from oelm.config.record import LayerGeometry
+from oelm.method import geometry
+from oelm.method.projections import PROJECTIONS, gain
+from oelm.model.attention import Attention
+from oelm.model.gpt import GPT, Block, FeedForward
+
+STD = 0.02
+
+
+def initialise(model: GPT, seed: int) -> None:
+    """Draw all weights: in float64, then cast once to the model's dtype."""
+    residual_std = STD / math.sqrt(2 * model.config.layers)  # as GPT-2: the residual sum keeps its size with depth
+    with torch.no_grad():
+        for name in ("token_embedding", "position_embedding"):
+            weight = model.get_submodule(name).weight
+            assert isinstance(weight, Tensor)
+            weight.copy_(_normal(weight, STD, seed, f"{name}.weight"))
+        for name, module in model.named_modules():
+            if isinstance(module, torch.nn.LayerNorm):
+                module.weight.fill_(1.0)
+                module.bias.fill_(0.0)
+            elif isinstance(module, Attention):
+                _initialise_attention(module, model.method, residual_std, seed, name)
+            elif isinstance(module, Block):
+                _initialise_ffn(module, residual_std, seed, name)
+
+
+def _normal(like: Tensor, std: float, seed: int, name: str) -> Tensor:
+    return torch.randn(like.shape, dtype=torch.float64, generator=generator_for(seed, "init", name)) * std
+
+
+def _projection(attention: Attention, projection: Projection, method: Method, seed: int, name: str) -> Tensor:
+    unit_HKD = PROJECTIONS[projection](attention.shape, generator_for(seed, "init", name))
+    return gain(projection, method.scale, attention.shape.model_width) * unit_HKD.flatten(0, 1)
+
+
+def _initialise_attention(attention: Attention, method: Method, residual_std: float, seed: int, name: str) -> None:
+    if attention.q is not None:
+        attention.q.weight.copy_(_projection(attention, method.query, method, seed, f"{name}.q.weight"))
+    if attention.k is not None:
+        attention.k.weight.copy_(_projection(attention, method.key, method, seed, f"{name}.k.weight"))
+    attention.v.weight.copy_(_normal(attention.v.weight, STD, seed, f"{name}.v.weight"))
+    attention.o.weight.copy_(_normal(attention.o.weight, residual_std, seed, f"{name}.o.weight"))
+    for side, update in (("q", attention.q_update), ("k", attention.k_update)):
+        if update is not None:
+            unit = 1 / math.sqrt(attention.shape.model_width)
+            update.down.weight.copy_(_normal(update.down.weight, unit, seed, f"{name}.{side}_update.down.weight"))
+            update.up.weight.zero_()
+    if attention.shift_H is not None:
+        # Heads start between "mostly this key" (m = 0.12) and "mostly the one before" (m = 0.88).
+        attention.shift_H.copy_(torch.linspace(-2.0, 2.0, attention.shape.heads, dtype=torch.float64))
+    if attention.gain_H is not None:
+        attention.gain_H.zero_()
+    if attention.core_HKK is not None:
+        attention.core_HKK.copy_(torch.eye(attention.shape.head_width).expand_as(attention.core_HKK))
+
+
+def _initialise_ffn(block: Block, residual_std: float, seed: int, name: str) -> None:
+    """Draw the FFN whole, whatever the split, so that all arms start from the same hidden units."""
+    share = block.ffn_share.up.out_features if block.ffn_share is not None else 0
+    units, width = block.ffn.up.out_features + share, block.ffn.up.in_features
+    up = _normal(torch.empty(units, width), STD, seed, f"{name}.ffn.up.weight")
+    down = _normal(torch.empty(width, units), residual_std, seed, f"{name}.ffn.down.weight")
+    for part, chosen in _parts(block, share):
+        part.up.weight.copy_(up[chosen])
+        part.up.bias.zero_()
+        part.down.weight.copy_(down[:, chosen])
+        if part.down.bias is not None:
+            part.down.bias.zero_()
+
+
+def _parts(block: Block, share: int) -> Iterator[tuple[FeedForward, slice]]:
+    yield block.ffn, slice(share, None)
+    if block.ffn_share is not None:
+        yield block.ffn_share, slice(share)
+
+
+def built(model: GPT, seed: int) -> GPT:
+    """The model itself, initialised: `built(GPT(config, method), seed)`."""
+    initialise(model, seed)
+    return model
+
+
+def measure_geometry(model: GPT) -> tuple[LayerGeometry, ...]:
+    """Gram errors, cross-head overlap, row norm and logit scale of each layer as it stands."""
+    rows = []
+    for layer, block in enumerate(model.layers):
+        assert isinstance(block, Block)
+        q_HKD, k_HKD = block.attention.projections()
+        rows.append(
+            LayerGeometry(
+                layer=layer,
+                query_gram_error=geometry.gram_error(q_HKD),
+                key_gram_error=geometry.gram_error(k_HKD),
+                cross_head_overlap=geometry.cross_head_overlap(q_HKD),
+                row_norm=geometry.row_norm(q_HKD),
+                logit_std=geometry.logit_std(q_HKD, k_HKD),
+            )
+        )
+    return tuple(rows)

@@ -1,0 +1,118 @@
+"""The GPT's weights and matrix products as a table, from its config alone: nothing needs to be built to count.
+
+A test holds the table against built models, name by name, and against torch's own FLOP counter.
+"""
+
+from collections.abc import Iterator
+
+from oelm.config.method import KeySource, Method, Projection
+from oelm.config.methods import METHODS
+from oelm.config.model import GPTConfig
+from oelm.config.record import FlopCounts, WeightCounts
+from oelm.method import cost
+from oelm.method.freezing import chosen_layers
+from oelm.method.weights import Product, Role, Weight
+
+
+def weight_table(config: GPTConfig, method: Method) -> tuple[Weight, ...]:
+    """Every tensor of the model, in the order of its parameters, and the absent ones."""
+    width = config.width
+    rows = [
+        Weight(name="token_embedding.weight", role=Role.TOKEN_EMBEDDING, count=config.vocabulary * width),
+        Weight(name="position_embedding.weight", role=Role.POSITION_EMBEDDING, count=config.context * width),
+    ]
+    for layer in range(config.layers):
+        rows += _attention_weights(config, method, layer)
+        rows += _ffn_weights(config, method, layer)
+        rows += _norm(f"layers.{layer}.attention_norm", width, layer)
+        rows += _norm(f"layers.{layer}.ffn_norm", width, layer)
+    return (*rows, *_norm("final_norm", width, None))
+
+
+def _attention_weights(config: GPTConfig, method: Method, layer: int) -> Iterator[Weight]:
+    prefix, square, extras = f"layers.{layer}.attention", config.width**2, method.extras
+
+    def weight(name: str, role: Role, count: int, *, stored: bool = True) -> Weight:
+        return Weight(name=f"{prefix}.{name}", role=role, count=count, layer=layer, stored=stored)
+
+    shared = method.key_source is not KeySource.OWN
+    query_stored = method.query is not Projection.COORDINATE_FRAME
+    key_stored = method.key is not Projection.COORDINATE_FRAME and not shared
+    query_role = Role.QUERY_KEY if shared and query_stored else Role.QUERY
+    yield weight("q.weight", query_role, square, stored=query_stored)
+    yield weight("k.weight", Role.KEY, square, stored=key_stored)
+    yield weight("v.weight", Role.VALUE, square)
+    yield weight("o.weight", Role.OUTPUT, square)
+    for side in ("q", "k") if extras.rank else ():
+        yield weight(f"{side}_update.down.weight", Role.LOW_RANK, extras.rank * config.width)
+        yield weight(f"{side}_update.up.weight", Role.LOW_RANK, extras.rank * config.width)
+    if extras.shift:
+        yield weight("shift_H", Role.SHIFT, config.heads)
+    if extras.gain:
+        yield weight("gain_H", Role.GAIN, config.heads)
+    if extras.core:
+        yield weight("core_HKK", Role.CORE, config.width * config.head_width)
+
+
+def _ffn_weights(config: GPTConfig, method: Method, layer: int) -> Iterator[Weight]:
+    units, plan = config.ffn_width, method.plan
+    covered = plan is not None and layer in chosen_layers(plan.layers, config.layers)
+    in_share = round(plan.ffn_share * units) if plan is not None and covered else 0
+    parts = (
+        [("ffn", units, True)]
+        if in_share in (0, units)
+        else [("ffn", units - in_share, False), ("ffn_share", in_share, True)]
+    )
+    for module, count, is_share in parts:
+        sizes = {"up.weight": count * config.width, "up.bias": count, "down.weight": count * config.width}
+        if module == "ffn":
+            sizes["down.bias"] = config.width
+        for name, size in sizes.items():
+            yield Weight(
+                name=f"layers.{layer}.{module}.{name}",
+                role=Role.FFN,
+                count=size,
+                layer=layer,
+                in_ffn_share=is_share and in_share > 0,
+            )
+
+
+def _norm(name: str, width: int, layer: int | None) -> Iterator[Weight]:
+    for part in ("weight", "bias"):
+        yield Weight(name=f"{name}.{part}", role=Role.NORM, count=width, layer=layer)
+
+
+_MATRICES = frozenset(
+    {Role.QUERY, Role.KEY, Role.QUERY_KEY, Role.VALUE, Role.OUTPUT, Role.FFN, Role.LOW_RANK, Role.CORE}
+)
+
+
+def products(config: GPTConfig, method: Method) -> tuple[Product, ...]:
+    """Every matrix product of one forward pass, per token, averaged over the positions of a full context."""
+    rows = [
+        # A token multiplies each entry of a weight matrix once; the core acts on each head's own K coordinates.
+        Product(role=weight.role, macs=weight.count, weight=weight.name)
+        for weight in weight_table(config, method)
+        if weight.stored and weight.role in _MATRICES and not weight.name.endswith("bias")
+    ]
+    # Position t scores and mixes t+1 keys: (T+1)/2 on average, once for q.k and once for the values.
+    scores_and_mixing = Product(role=None, macs=(config.context + 1) * config.width, weight=None)
+    head = Product(role=Role.TOKEN_EMBEDDING, macs=config.vocabulary * config.width, weight="token_embedding.weight")
+    return (*rows, *[scores_and_mixing] * config.layers, head)
+
+
+def count_weights(config: GPTConfig, method: Method, total_steps: int) -> WeightCounts:
+    """Weights by kind and role."""
+    return cost.weight_counts(method.plan, weight_table(config, method), total_steps)
+
+
+def count_flops(config: GPTConfig, method: Method, *, total_steps: int, tokens: int) -> FlopCounts:
+    """FLOPs of a run, beside the plain baseline of this size."""
+    return cost.flop_counts(
+        products(config, method),
+        products(config, METHODS["baseline"]),
+        method.plan,
+        weight_table(config, method),
+        total_steps=total_steps,
+        tokens=tokens,
+    )

@@ -1,0 +1,1 @@
+"""Level 4: what is predicted and how it is scored."""

@@ -1,0 +1,51 @@
+"""The contract between a task and the one training loop."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor, nn
+
+Batch = dict[str, Tensor]
+"""Named tensors; the engine moves them to the device."""
+
+
+@dataclass(frozen=True)
+class LossSum:
+    """A sum of losses and how many there were. Only the engine divides, over all micro-batches and all processes:
+
+    a mean of means is wrong as soon as counts differ.
+    """
+
+    total: Tensor
+    count: Tensor
+
+
+class Task(Protocol):
+    """Batches are a pure function of their position, so a resumed or distributed run sees the same ones."""
+
+    name: str
+
+    def training_batch(self, step: int, part: int, parts: int) -> Batch:
+        """Micro-batch `part` of the `parts` that make up the global batch of `step`."""
+        ...
+
+    def validation_batches(self, part: int, parts: int) -> Iterator[Batch]:
+        """This part's batches of the fixed validation set; together the parts cover it once."""
+        ...
+
+    def loss(self, model: nn.Module, batch: Batch) -> LossSum:
+        """The loss to train on."""
+        ...
+
+    def measure(self, model: nn.Module, batch: Batch) -> Tensor:
+        """A float64 vector of statistics that add up over batches and processes."""
+        ...
+
+    def summarise(self, sums: Tensor) -> dict[str, float]:
+        """The measures of the added-up statistics; `loss` is among them and decides which checkpoint is best."""
+        ...
+
+    def tokens(self, batch: Batch) -> int:
+        """How many tokens the model reads in this batch."""
+        ...

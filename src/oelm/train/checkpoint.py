@@ -1,0 +1,138 @@
+"""Checkpoints: whole or absent, safetensors and JSON only, the last two and the best.
+
+checkpoint/step-00000200/   model.safetensors  training.safetensors (moments, step times)  training.json
+checkpoint/best-00000150/   model.safetensors  training.json
+"""
+
+import shutil
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from oelm.base.errors import CheckpointError
+from oelm.base.files import make_folder, read_json, sweep_leftovers, write_json, writing_folder
+from oelm.train.optimiser import Moments
+
+_KEEP = 2
+_MOMENT = "moment:"
+_STEP_SECONDS = "step_seconds"
+
+
+@dataclass(kw_only=True)
+class Progress:
+    """Where the loop stands after `step` updates: all that an exact resume needs besides tensors."""
+
+    step: int = 0
+    tokens: int = 0
+    window_loss: float = 0.0
+    """Sum of losses since the last step event; `window_steps` and `window_seconds` likewise."""
+    window_steps: int = 0
+    window_seconds: float = 0.0
+    training_seconds: float = 0.0
+    validation_seconds: float = 0.0
+    wall_seconds: float = 0.0
+    best_loss: float | None = None
+    best_step: int = 0
+    events_bytes: int = 0
+    """Length of events.jsonl at this point; what a crash left behind it is cut off."""
+    step_seconds: list[float] = field(default_factory=list)
+    """Seconds of each timed step: saved as a tensor, not in the JSON."""
+
+    def advance(self, *, loss: float, tokens: int, seconds: float, timed: bool) -> None:
+        """Count one update."""
+        self.step += 1
+        self.tokens += tokens
+        self.window_loss += loss
+        self.window_steps += 1
+        self.window_seconds += seconds
+        self.training_seconds += seconds
+        if timed:
+            self.step_seconds.append(seconds)
+
+    def clear_window(self) -> None:
+        """Begin the next step event."""
+        self.window_loss, self.window_steps, self.window_seconds = 0.0, 0, 0.0
+
+
+class Checkpoints:
+    """The checkpoint folder of one run."""
+
+    def __init__(self, folder: Path, fingerprint: str) -> None:
+        self.folder = folder
+        self._fingerprint = fingerprint
+
+    def open(self) -> None:
+        """Make the folder and remove what a crash left half-written."""
+        make_folder(self.folder)
+        sweep_leftovers(self.folder)
+
+    def save(self, model: nn.Module, moments: Moments, progress: Progress) -> None:
+        """Write a checkpoint to resume from, then drop all but the last two."""
+        tensors = {f"{_MOMENT}{name}:{part}": _plain(t) for name, state in moments.items() for part, t in state.items()}
+        tensors[_STEP_SECONDS] = torch.tensor(progress.step_seconds, dtype=torch.float64)
+        with writing_folder(self.folder / f"step-{progress.step:08d}") as folder:
+            save_file(_weights(model), folder / "model.safetensors")
+            save_file(tensors, folder / "training.safetensors")
+            self._write_progress(folder, progress)
+        for old in self.steps()[:-_KEEP]:
+            shutil.rmtree(old, ignore_errors=True)
+
+    def save_best(self, model: nn.Module, progress: Progress) -> None:
+        """Write the weights of the best validation so far; the former best goes when the new one stands."""
+        with writing_folder(self.folder / f"best-{progress.step:08d}") as folder:
+            save_file(_weights(model), folder / "model.safetensors")
+            self._write_progress(folder, progress)
+        for old in sorted(self.folder.glob("best-*"))[:-1]:
+            shutil.rmtree(old, ignore_errors=True)
+
+    def steps(self) -> list[Path]:
+        """Checkpoints to resume from, oldest first."""
+        return sorted(self.folder.glob("step-*"))
+
+    def load_latest(self, model: nn.Module) -> tuple[Moments, Progress]:
+        """Restore the weights; returns the moments and the progress."""
+        folder = self.steps()[-1]
+        progress = self._read_progress(folder)
+        load_weights(model, folder)
+        tensors = load_file(folder / "training.safetensors")
+        moments: Moments = {}
+        for key, tensor in tensors.items():
+            if key.startswith(_MOMENT):
+                name, part = key.removeprefix(_MOMENT).rsplit(":", 1)
+                moments.setdefault(name, {})[part] = tensor
+        progress.step_seconds = tensors[_STEP_SECONDS].tolist()
+        return moments, progress
+
+    def _write_progress(self, folder: Path, progress: Progress) -> None:
+        values = asdict(progress)
+        del values["step_seconds"]
+        write_json(folder / "training.json", {"fingerprint": self._fingerprint, "progress": values})
+
+    def _read_progress(self, folder: Path) -> Progress:
+        saved = read_json(folder / "training.json")
+        if saved["fingerprint"] != self._fingerprint:
+            raise CheckpointError(
+                f"{folder} is a checkpoint of another configuration ({saved['fingerprint']}, not {self._fingerprint})",
+                "resume with the settings in the run's config.yaml, or choose another --out-dir",
+            )
+        return Progress(**saved["progress"])
+
+
+def load_weights(model: nn.Module, folder: Path) -> None:
+    """Load `model.safetensors` of a checkpoint into a model of the same config."""
+    try:
+        model.load_state_dict(load_file(folder / "model.safetensors"))
+    except (RuntimeError, OSError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise CheckpointError(f"{folder} cannot be loaded: {reason}", "use the run's own config and files") from error
+
+
+def _weights(model: nn.Module) -> dict[str, Tensor]:
+    return {name: _plain(tensor) for name, tensor in model.state_dict().items()}
+
+
+def _plain(tensor: Tensor) -> Tensor:
+    return tensor.detach().cpu().contiguous()

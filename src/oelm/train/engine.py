@@ -1,0 +1,205 @@
+"""The engine: owns the model, what of it is trained, the optimiser, the arithmetic and the other processes.
+
+It is the only place that changes requires_grad, and it changes everything that hangs on it together: gradients,
+optimiser groups, the data-parallel wrap and the compiled graph. (A zeroed gradient is not a freeze, AdamW decays it;
+DDP does not notice a thaw and silently stops averaging; torch.compile ignores a later requires_grad.)
+"""
+
+import contextlib
+import gc
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from oelm.base.errors import FreezeError
+from oelm.base.runtime import Runtime
+from oelm.base.streams import stream_seed
+from oelm.config.run import OptimConfig, Precision
+from oelm.method.weights import Weight
+from oelm.tasks.task import Batch, Task
+from oelm.train.optimiser import Moments, make_optimiser, read_moments, write_moments
+
+
+@dataclass(frozen=True)
+class Update:
+    """What one step's forward and backward passes gave, over all micro-batches and processes."""
+
+    loss: float
+    tokens: int
+    stop: bool
+    """Some process was asked to stop."""
+
+
+class Engine:
+    """Everything that a training step needs but the data and the calendar."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        table: tuple[Weight, ...],
+        optim: OptimConfig,
+        runtime: Runtime,
+        *,
+        precision: Precision,
+        accumulate: int,
+        seed: int,
+        layer_lr: float = 1.0,
+        compile_model: bool = False,
+    ) -> None:
+        self.model = model.to(runtime.device, torch.float64 if precision is Precision.FLOAT64 else torch.float32)
+        self.table = table
+        self.runtime = runtime
+        self.frozen: frozenset[str] | None = None
+        self._optim = optim
+        self._precision = precision
+        self._accumulate = accumulate
+        self._seed = seed
+        self._layer_lr = layer_lr
+        self._compile = compile_model
+        self._parked: Moments = {}
+        self._optimiser: torch.optim.AdamW | None = None
+        self._wrapped: nn.Module | None = None
+
+    # --- what is trained -------------------------------------------------------------------------------------------
+
+    @property
+    def trained(self) -> dict[str, nn.Parameter]:
+        """The weights that the optimiser holds."""
+        return {name: p for name, p in self.model.named_parameters() if p.requires_grad}
+
+    def ensure_frozen(self, frozen: frozenset[str]) -> bool:
+        """Make exactly these tensors frozen; True if that changed anything."""
+        if frozen == self.frozen:
+            return False
+        moments = self.moments()
+        parameters = dict(self.model.named_parameters())
+        if unknown := sorted(frozen - parameters.keys()):
+            raise FreezeError(f"cannot freeze {unknown[0]!r}: the model has no such tensor", "freeze stored ones")
+        for name, parameter in parameters.items():
+            parameter.requires_grad_(name not in frozen)
+            parameter.grad = None
+        self.frozen = frozen
+        self._optimiser = make_optimiser(self.trained, self.table, self._optim, self._layer_lr)
+        self.set_moments(moments)
+        self._wrap()
+        return True
+
+    def _wrap(self) -> None:
+        """Data-parallel and compiled views of the model, made anew: neither notices a changed requires_grad."""
+        self._wrapped = None
+        gc.collect()  # the old reducer must let go of its hooks before the new one hooks the same parameters
+        wrapped: nn.Module = self.model
+        if self.runtime.world > 1:
+            wrapped = DistributedDataParallel(wrapped, broadcast_buffers=False)
+        if self._compile:
+            torch._dynamo.reset()  # type: ignore[attr-defined, no-untyped-call]
+            wrapped = torch.compile(wrapped)  # type: ignore[assignment]
+        self._wrapped = wrapped
+
+    # --- one step --------------------------------------------------------------------------------------------------
+
+    def accumulate(self, task: Task, step: int, *, stop: bool = False) -> Update:
+        """Gradients of the mean loss over the global batch of `step`: sums first, then one division."""
+        assert self._wrapped is not None
+        self.model.train()
+        # Dropout is a function of seed, step and rank: nothing to save, nothing to restore.
+        torch.manual_seed(stream_seed(self._seed, "dropout", step, self.runtime.rank))
+        sums = torch.zeros(4, dtype=torch.float64, device=self.runtime.device)
+        parts = self._accumulate * self.runtime.world
+        for micro in range(self._accumulate):
+            batch = self._to_device(task.training_batch(step, micro * self.runtime.world + self.runtime.rank, parts))
+            last = micro == self._accumulate - 1
+            with self._gradients_stay_local(not last), self._arithmetic():
+                total, count = task.loss(self._wrapped, batch)
+                total.backward()  # type: ignore[no-untyped-call]
+            sums += torch.stack([total.detach().double(), count.double(), *self._plain(task.tokens(batch), 0)])
+        sums[3] = float(stop)
+        self._add_up(sums)
+        total_loss, total_count, tokens, stops = sums.tolist()
+        # DDP has averaged over processes what we want summed.
+        torch._foreach_mul_(self._gradients(), self.runtime.world / total_count)
+        return Update(loss=total_loss / total_count, tokens=int(tokens), stop=stops > 0)
+
+    def update(self, lr: float) -> float:
+        """Clip and apply the gradients; returns their norm before clipping. Does nothing if that is not finite."""
+        assert self._optimiser is not None
+        norm = float(nn.utils.clip_grad_norm_(self.trained.values(), self._optim.clip))
+        if torch.isfinite(torch.tensor(norm)):
+            for group in self._optimiser.param_groups:
+                group["lr"] = lr * group["lr_share"]
+            self._optimiser.step()
+        self._optimiser.zero_grad(set_to_none=True)
+        return norm
+
+    def evaluate(self, task: Task) -> dict[str, float]:
+        """The task's measures on its validation set, shared out over all processes."""
+        self.model.eval()
+        sums: Tensor | None = None
+        with torch.no_grad(), self._arithmetic():
+            for batch in task.validation_batches(self.runtime.rank, self.runtime.world):
+                # The bare model: DDP's forward would wait for processes that have fewer batches.
+                measured = task.measure(self.model, self._to_device(batch))
+                sums = measured if sums is None else sums + measured
+        self.model.train()
+        return task.summarise(self._add_up_ragged(sums).cpu())
+
+    # --- state -----------------------------------------------------------------------------------------------------
+
+    def moments(self) -> Moments:
+        """Adam's state by name, also of weights that are frozen now but were trained before (periodic calendars)."""
+        current = read_moments(self._optimiser, self.trained) if self._optimiser is not None else {}
+        return {**self._parked, **current}
+
+    def set_moments(self, moments: Moments) -> None:
+        """Take over saved moments: the optimiser holds those of trained weights, the others are parked."""
+        trained = self.trained if self._optimiser is not None else {}
+        self._parked = {name: state for name, state in moments.items() if name not in trained}
+        if self._optimiser is not None:
+            write_moments(self._optimiser, trained, moments)
+
+    @property
+    def optimised_names(self) -> frozenset[str]:
+        """The names of all tensors in the optimiser's groups."""
+        assert self._optimiser is not None
+        inside = {id(p) for group in self._optimiser.param_groups for p in group["params"]}
+        return frozenset(name for name, p in self.model.named_parameters() if id(p) in inside)
+
+    # --- helpers ---------------------------------------------------------------------------------------------------
+
+    def _gradients(self) -> list[Tensor]:
+        return [parameter.grad for parameter in self.trained.values() if parameter.grad is not None]
+
+    def _to_device(self, batch: Batch) -> Batch:
+        return {name: tensor.to(self.runtime.device, non_blocking=True) for name, tensor in batch.items()}
+
+    def _plain(self, *values: float) -> list[Tensor]:
+        return [torch.tensor(float(value), dtype=torch.float64, device=self.runtime.device) for value in values]
+
+    @contextlib.contextmanager
+    def _gradients_stay_local(self, local: bool) -> Iterator[None]:
+        inner = getattr(self._wrapped, "_orig_mod", self._wrapped)
+        with inner.no_sync() if local and isinstance(inner, DistributedDataParallel) else contextlib.nullcontext():
+            yield
+
+    def _arithmetic(self) -> contextlib.AbstractContextManager[object]:
+        if self._precision is Precision.BF16:
+            return torch.autocast(self.runtime.device.type, torch.bfloat16)
+        return contextlib.nullcontext()
+
+    def _add_up(self, sums: Tensor) -> None:
+        if self.runtime.world > 1:
+            dist.all_reduce(sums)
+
+    def _add_up_ragged(self, sums: Tensor | None) -> Tensor:
+        """Add over processes of which some had no batch at all."""
+        if self.runtime.world > 1:
+            gathered: list[Tensor | None] = [None] * self.runtime.world
+            dist.all_gather_object(gathered, None if sums is None else sums.cpu())
+            present = [part for part in gathered if part is not None]
+            return torch.stack(present).sum(0)
+        assert sums is not None, "the validation set is empty"
+        return sums

@@ -1,0 +1,194 @@
+"""The folder of one run: config, events, state with heartbeat, lock, log and record.
+
+config.yaml  events.jsonl  state.json  checkpoint/  tensorboard/  train.log  manifest.json
+freeze_audit.json  timing_stats.json  record.json (written last: it exists = the run is done)
+"""
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from oelm.base.errors import CheckpointError, OelmError
+from oelm.base.files import make_folder, read_json, refusing_storage, sweep_leftovers, write_text
+from oelm.config.record import Event, Record, RunState, StateFile
+from oelm.config.run import RunConfig
+from oelm.config.settings import parse, read_yaml, write_yaml
+
+HEARTBEAT_SECONDS = 5.0
+
+
+class RunFolder:
+    """Paths and files of a run; only the leading process writes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config_file = path / "config.yaml"
+        self.events_file = path / "events.jsonl"
+        self.state_file = path / "state.json"
+        self.record_file = path / "record.json"
+        self.manifest_file = path / "manifest.json"
+        self.audit_file = path / "freeze_audit.json"
+        self.timing_file = path / "timing_stats.json"
+        self.checkpoint_folder = path / "checkpoint"
+        self.tensorboard_folder = path / "tensorboard"
+        self.log_file = path / "train.log"
+
+    @property
+    def finished(self) -> bool:
+        """True if the record is there."""
+        return self.record_file.is_file()
+
+    @property
+    def has_checkpoint(self) -> bool:
+        """True if there is something to resume from."""
+        return any(self.checkpoint_folder.glob("step-*"))
+
+    def config(self) -> RunConfig:
+        """The resolved config."""
+        return read_yaml(RunConfig, self.config_file)
+
+    def record(self) -> Record:
+        """The record of a finished run."""
+        return parse(Record, read_json(self.record_file), str(self.record_file))
+
+    def state(self) -> StateFile | None:
+        """The last state written, if any."""
+        return parse(StateFile, read_json(self.state_file), str(self.state_file)) if self.state_file.is_file() else None
+
+    def open(self, config: RunConfig, *, resume: bool) -> None:
+        """Make the folder ready for this config, or refuse before anything is lost."""
+        make_folder(self.path)
+        if self.config_file.is_file():
+            self._refuse_other(config)
+            if not resume and self.has_checkpoint:
+                raise CheckpointError(
+                    f"{self.path} holds an unfinished run",
+                    "add --resume to continue it, or choose another --out-dir",
+                )
+        sweep_leftovers(self.path)
+        write_yaml(config, self.config_file)
+
+    def _refuse_other(self, config: RunConfig) -> None:
+        existing = self.config()
+        if existing.fingerprint != config.fingerprint:
+            raise CheckpointError(
+                f"{self.path} holds a run of another configuration: {_difference(existing, config)}",
+                "use the same settings to resume it, or choose another --out-dir",
+            )
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder: two processes never train one run. The lock dies with its holder, however that ends."""
+        make_folder(self.path)
+        lock = FileLock(self.path / "run.lock")
+        try:
+            with refusing_storage(self.path):
+                lock.acquire(timeout=0)
+        except Timeout as error:
+            raise CheckpointError(
+                f"another process is training in {self.path}", "wait for it, or choose another --out-dir"
+            ) from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+
+def _difference(existing: RunConfig, wanted: RunConfig) -> str:
+    """The first setting in which two configs differ, in words."""
+    old, new = _flat(existing.numbers()), _flat(wanted.numbers())
+    key = next(key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key))
+    return f"{key} is {old.get(key)} there and {new.get(key)} here"
+
+
+def _flat(values: object, prefix: str = "") -> dict[str, object]:
+    if not isinstance(values, dict):
+        return {prefix: values}
+    return {
+        key: value
+        for name, part in values.items()
+        for key, value in _flat(part, f"{prefix}.{name}".lstrip(".")).items()
+    }
+
+
+class EventLog:
+    """events.jsonl: appended as training goes, cut back to the checkpoint on resume, so a crash leaves no trace."""
+
+    def __init__(self, path: Path, keep_bytes: int) -> None:
+        self._path = path
+        with refusing_storage(path):
+            path.touch()
+            os.truncate(path, min(keep_bytes, path.stat().st_size))
+            self._file = path.open("ab")
+
+    def append(self, event: Event) -> None:
+        """Write one line."""
+        with refusing_storage(self._path):
+            self._file.write(event.model_dump_json().encode() + b"\n")
+            self._file.flush()
+
+    def sync(self) -> int:
+        """Force all lines to the disk; returns the length of the file."""
+        with refusing_storage(self._path):
+            os.fsync(self._file.fileno())
+        return self._file.tell()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+class Heart:
+    """Rewrites state.json every few seconds from a thread of its own, so that a long validation is not a death."""
+
+    def __init__(self, path: Path, state: StateFile) -> None:
+        self._path = path
+        self._state = state
+        self._changed = threading.Lock()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._beat, daemon=True)
+
+    @property
+    def state(self) -> StateFile:
+        """The state as last told."""
+        return self._state
+
+    def start(self) -> None:
+        """Begin to beat."""
+        self.tell(state=self._state.state)
+        self._thread.start()
+
+    def tell(self, *, state: RunState | None = None, reason: str | None = None) -> None:
+        """Write the state now."""
+        changes = {"state": state or self._state.state, "reason": reason}
+        with self._changed:
+            self._state = self._state.model_copy(update={**changes, "heartbeat_at": time.time()})
+            write_text(self._path, self._state.model_dump_json(indent=2) + "\n")
+
+    def progress(self, **measures: float | int | None) -> None:
+        """Remember where the run is; the next beat writes it."""
+        with self._changed:
+            self._state = self._state.model_copy(update=dict(measures))
+
+    def stop(self, state: RunState, reason: str | None = None) -> None:
+        """Write the final state and end the thread. A full disk must not hide the reason why the run ends."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        try:
+            self.tell(state=state, reason=reason)
+        except OelmError:
+            if state is RunState.FINISHED:
+                raise
+
+    def _beat(self) -> None:
+        while not self._stop.wait(HEARTBEAT_SECONDS):
+            try:
+                self.tell(reason=self._state.reason)
+            except OelmError:  # the loop will meet the same disk and say so
+                continue

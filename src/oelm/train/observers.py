@@ -1,0 +1,128 @@
+"""Who watches a run: the terminal (a bar, or plain lines), train.log and TensorBoard. None of them steers it."""
+
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from oelm.base.files import refusing_storage
+from oelm.config.record import Event, FreezeEvent, StepEvent, ValidationEvent
+
+Emit = Callable[[Event], None]
+
+
+def describe(event: Event, steps: int) -> str:
+    """One line for a person."""
+    match event:
+        case StepEvent():
+            return (
+                f"step {event.step}/{steps}  loss {event.loss:.4f}  lr {event.lr:.2e}  "
+                f"{event.step_seconds * 1000:.0f} ms/step  {event.tokens_per_second:,.0f} tokens/s"
+            )
+        case ValidationEvent():
+            rest = "  ".join(f"{_spell(name)} {value:.4f}" for name, value in event.measures.items() if name != "loss")
+            return f"step {event.step}/{steps}  validation loss {event.loss:.4f}  {rest}"
+        case FreezeEvent():
+            return (
+                f"step {event.step}/{steps}  {event.frozen} tensors frozen ({event.frozen_weights:,} weights); "
+                f"thawed {len(event.thawed)}, newly frozen {len(event.newly_frozen)}"
+            )
+
+
+def _spell(name: str) -> str:
+    return {"perplexity": "PPL", "bits_per_byte": "bits/byte"}.get(name, name)
+
+
+class LogFile:
+    """train.log: every line with the time it was written."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with refusing_storage(path):
+            self._file = path.open("a", encoding="utf-8")
+
+    def write(self, line: str) -> None:
+        """Append one line."""
+        with refusing_storage(self._path):
+            self._file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {line}\n")
+            self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+class Terminal:
+    """A progress bar on a terminal; elsewhere the same facts as plain lines, validations and a few steps only."""
+
+    def __init__(self, label: str, start: int, steps: int, console: Console) -> None:
+        self._console = console
+        self._steps = steps
+        self._every = max(1, steps // 10)
+        self._validated = ""
+        self._bar: Progress | None = None
+        if console.is_terminal:
+            columns = (
+                TextColumn("[bold]{task.description}"),
+                BarColumn(bar_width=20),
+                TaskProgressColumn(),
+                TextColumn("{task.fields[facts]}"),
+                TimeRemainingColumn(compact=True),
+            )
+            self._bar = Progress(*columns, console=console)
+            self._task = self._bar.add_task(label, total=steps, completed=start, facts="")
+            self._bar.start()
+
+    def __call__(self, event: Event) -> None:
+        """Show an event."""
+        if isinstance(event, ValidationEvent):
+            perplexity = event.measures.get("perplexity")
+            self._validated = f" · valid PPL {perplexity:.2f}" if perplexity else f" · valid {event.loss:.4f}"
+        if self._bar is None:
+            if not isinstance(event, StepEvent) or event.step % self._every == 0:
+                self._console.print(describe(event, self._steps), highlight=False)
+        elif isinstance(event, StepEvent):
+            facts = f"loss {event.loss:.3f}{self._validated} · {event.tokens_per_second:,.0f} tok/s"
+            self._bar.update(self._task, completed=event.step, facts=facts)
+        else:
+            self._bar.console.print(describe(event, self._steps), highlight=False)
+
+    def close(self) -> None:
+        """Take the bar down."""
+        if self._bar is not None:
+            self._bar.stop()
+
+
+class TensorBoard:
+    """Scalars under the run's own folder; what a crash left behind the checkpoint is purged on resume."""
+
+    def __init__(self, folder: Path, start: int) -> None:
+        from torch.utils.tensorboard import SummaryWriter  # takes a second to import
+
+        with refusing_storage(folder):
+            self._writer = SummaryWriter(str(folder), purge_step=start)
+
+    def __call__(self, event: Event) -> None:
+        """Write an event's scalars."""
+        match event:
+            case StepEvent():
+                self._add("train/loss", event.loss, event.step)
+                self._add("train/lr", event.lr, event.step)
+                self._add("train/gradient_norm", event.gradient_norm, event.step)
+                self._add("train/tokens_per_second", event.tokens_per_second, event.step)
+            case ValidationEvent():
+                for name, value in event.measures.items():
+                    self._add(f"validation/{name}", value, event.step)
+            case FreezeEvent():
+                self._add("train/frozen_weights", event.frozen_weights, event.step)
+
+    def _add(self, tag: str, value: float, step: int) -> None:
+        if math.isfinite(value):
+            self._writer.add_scalar(tag, value, step)
+
+    def close(self) -> None:
+        """Flush and close."""
+        self._writer.close()

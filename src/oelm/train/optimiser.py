@@ -1,0 +1,55 @@
+"""AdamW over what is trained, and over nothing else."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from oelm.config.run import OptimConfig
+from oelm.method.weights import Weight, layer_count
+
+Moments = dict[str, dict[str, Tensor]]
+"""Adam's state by the name of the weight: `step`, `exp_avg`, `exp_avg_sq`."""
+
+
+def make_optimiser(
+    trained: Mapping[str, nn.Parameter], table: tuple[Weight, ...], optim: OptimConfig, layer_lr: float
+) -> torch.optim.AdamW:
+    """Groups by weight decay (matrices only) and by the layer's share of the learning rate (`lr_share`)."""
+    layer_of = {weight.name: weight.layer for weight in table}
+    layers = layer_count(table)
+    groups: dict[tuple[bool, float], list[nn.Parameter]] = {}
+    for name, parameter in trained.items():
+        key = (parameter.ndim >= 2, lr_share(layer_of[name], layers, layer_lr, name))
+        groups.setdefault(key, []).append(parameter)
+    return torch.optim.AdamW(
+        [
+            {"params": parameters, "weight_decay": optim.weight_decay if decays else 0.0, "lr_share": share}
+            for (decays, share), parameters in groups.items()
+        ],
+        lr=optim.lr,
+        betas=(optim.beta1, optim.beta2),
+        eps=optim.epsilon,
+        fused=True,
+    )
+
+
+def lr_share(layer: int | None, layers: int, layer_lr: float, name: str) -> float:
+    """layer_lr^(layers above): the top layer and the final norm train at 1, embeddings one below the bottom layer."""
+    if layer is None:
+        above = layers if "embedding" in name else 0
+    else:
+        above = layers - 1 - layer
+    return float(layer_lr**above)
+
+
+def read_moments(optimiser: torch.optim.Optimizer, trained: Mapping[str, nn.Parameter]) -> Moments:
+    """The optimiser's state by name; a weight that has not been updated yet has none."""
+    return {name: dict(optimiser.state[p]) for name, p in trained.items() if p in optimiser.state}
+
+
+def write_moments(optimiser: torch.optim.Optimizer, trained: Mapping[str, nn.Parameter], moments: Moments) -> None:
+    """Give each trained weight its moments back."""
+    for name, parameter in trained.items():
+        if name in moments:
+            optimiser.state[parameter] = {part: t.to(parameter.device) for part, t in moments[name].items()}

@@ -1,0 +1,77 @@
+"""From a finished run to its record, and the original's `timing_stats.json` beside it."""
+
+import statistics
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from oelm.config.record import CurvePoint, Event, Record, Result, StepEvent, Timing, ValidationEvent
+from oelm.train.checkpoint import Progress
+
+_EVENT: TypeAdapter[Event] = TypeAdapter(Event)
+
+
+def read_events(path: Path) -> tuple[Event, ...]:
+    """All events of a run, oldest first."""
+    return tuple(_EVENT.validate_json(line) for line in path.read_bytes().splitlines())
+
+
+def curve(events: tuple[Event, ...]) -> tuple[CurvePoint, ...]:
+    """The validations, each with the training loss that was last seen before it."""
+    points, train_loss = [], None
+    for event in events:
+        if isinstance(event, StepEvent):
+            train_loss = event.loss
+        elif isinstance(event, ValidationEvent):
+            points.append(
+                CurvePoint(
+                    step=event.step,
+                    tokens=event.tokens,
+                    seconds=event.seconds,
+                    loss=event.loss,
+                    train_loss=train_loss,
+                )
+            )
+    return tuple(points)
+
+
+def result(events: tuple[Event, ...]) -> Result:
+    """The last validation is the result; the best one is named beside it."""
+    validations = [event for event in events if isinstance(event, ValidationEvent)]
+    best = min(validations, key=lambda event: event.loss)
+    return Result(
+        loss=validations[-1].loss, measures=validations[-1].measures, best_step=best.step, best_loss=best.loss
+    )
+
+
+def timing(progress: Progress, *, tokens_per_step: float, peak_bytes: int) -> Timing:
+    """Step times without warm-up and validation; a run too short to have any reports all of its time."""
+    seconds = progress.step_seconds or [progress.training_seconds / progress.step]
+    mean = statistics.fmean(seconds)
+    return Timing(
+        measured_steps=len(progress.step_seconds),
+        mean_step_seconds=mean,
+        median_step_seconds=statistics.median(seconds),
+        tokens_per_second=tokens_per_step / mean,
+        training_seconds=progress.training_seconds,
+        validation_seconds=progress.validation_seconds,
+        wall_seconds=progress.wall_seconds,
+        peak_bytes=peak_bytes,
+    )
+
+
+def timing_stats(record: Record) -> dict[str, Any]:
+    """`timing_stats.json` with the original's keys, so that its scripts go on working."""
+    method = record.config.method
+    return {
+        "model_type": method.name,
+        "init_method": method.query.value,
+        "final_perplexity": record.result.measures.get("perplexity"),
+        "total_wall_time": record.timing.wall_seconds,
+        "mean_step_time": record.timing.mean_step_seconds,
+        "median_step_time": record.timing.median_step_seconds,
+        "validation_time": record.timing.validation_seconds,
+        "measured_steps": record.timing.measured_steps,
+        "peak_memory_bytes": record.timing.peak_bytes,
+    }

@@ -1,0 +1,108 @@
+"""All observers of a run under one roof, and how its end is written down, whatever it is."""
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rich.console import Console
+
+from oelm.base.errors import OelmError
+from oelm.base.runtime import Runtime
+from oelm.config.record import Event, RunState, StateFile, StepEvent, ValidationEvent
+from oelm.config.run import RunConfig
+from oelm.train.checkpoint import Progress
+from oelm.train.folder import EventLog, Heart, RunFolder
+from oelm.train.observers import Emit, LogFile, TensorBoard, Terminal, describe
+from oelm.train.stopping import Interrupted
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What the loop needs of its observers. Processes that do not lead have a silent one without an event log."""
+
+    emit: Emit
+    events: EventLog | None
+    sessions: int
+
+
+@contextlib.contextmanager
+def watching(
+    config: RunConfig, files: RunFolder, progress: Progress, runtime: Runtime, console: Console
+) -> Iterator[Watch]:
+    """Open the observers, and write down how the run ended."""
+    if not runtime.leads:
+        yield Watch(emit=lambda _event: None, events=None, sessions=0)
+        return
+    steps, label = config.train.steps, f"{config.method.name} seed {config.seed}"
+    with contextlib.ExitStack() as stack:
+        heart = _heart(config, files, progress, runtime)
+        log = stack.enter_context(contextlib.closing(LogFile(files.log_file)))
+        events = stack.enter_context(contextlib.closing(EventLog(files.events_file, progress.events_bytes)))
+        board = None
+        if config.machine.tensorboard:
+            board = stack.enter_context(contextlib.closing(TensorBoard(files.tensorboard_folder, progress.step)))
+        terminal = stack.enter_context(contextlib.closing(Terminal(label, progress.step, steps, console)))
+
+        def emit(event: Event) -> None:
+            events.append(event)
+            log.write(describe(event, steps))
+            terminal(event)
+            if board is not None:
+                board(event)
+            _tell(heart, event, steps)
+
+        log.write(f"{f'resumed at step {progress.step}' if progress.step else 'started'}: {label}")
+        stack.enter_context(_ending(heart, log))
+        yield Watch(emit=emit, events=events, sessions=heart.state.sessions)
+
+
+@contextlib.contextmanager
+def _ending(heart: Heart, log: LogFile) -> Iterator[None]:
+    """Beat while the run lives; then say in state.json and train.log how it ended."""
+    end, reason = RunState.FAILED, None
+    try:
+        heart.start()
+        yield
+        end = RunState.FINISHED
+    except Interrupted as error:
+        end, reason = RunState.INTERRUPTED, str(error)
+        raise
+    except OelmError as error:
+        reason = str(error)
+        raise
+    except BaseException as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise
+    finally:
+        with contextlib.suppress(OelmError):  # a full disk must not hide why the run ended
+            log.write(reason or end)
+        heart.stop(end, reason)
+
+
+def _heart(config: RunConfig, files: RunFolder, progress: Progress, runtime: Runtime) -> Heart:
+    before, now = files.state(), time.time()
+    state = StateFile(
+        state=RunState.RUNNING,
+        step=progress.step,
+        steps=config.train.steps,
+        pid=os.getpid(),
+        device=str(runtime.device),
+        started_at=before.started_at if before else now,
+        heartbeat_at=now,
+        sessions=before.sessions + 1 if before else 1,
+    )
+    return Heart(files.state_file, state)
+
+
+def _tell(heart: Heart, event: Event, steps: int) -> None:
+    if isinstance(event, StepEvent):
+        heart.progress(
+            step=event.step,
+            loss=event.loss,
+            tokens_per_second=event.tokens_per_second,
+            seconds_left=(steps - event.step) * event.step_seconds,
+        )
+    elif isinstance(event, ValidationEvent):
+        heart.progress(perplexity=event.measures.get("perplexity"))

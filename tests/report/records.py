@@ -1,0 +1,148 @@
+"""Records of runs that never ran, built from the real schema."""
+
+from pathlib import Path
+
+from oelm.base.files import write_json
+from oelm.config.method import Method, Projection, Scale
+from oelm.config.methods import parse_method
+from oelm.config.model import GPTConfig
+from oelm.config.record import (
+    CurvePoint,
+    Environment,
+    FlopCounts,
+    FreezeAudit,
+    LayerGeometry,
+    Record,
+    Result,
+    RoleCount,
+    Timing,
+    WeightCounts,
+)
+from oelm.config.run import DataConfig, MachineConfig, OptimConfig, RunConfig, TrainConfig
+from oelm.config.settings import write_yaml
+
+BASELINE_LOSSES = (2.50, 2.54, 2.47)
+
+
+def make_config(
+    method: str,
+    seed: int,
+    *,
+    lr: float = 1e-3,
+    steps: int = 400,
+    digest: str = "aaaaaaaaaaaaaaaa",
+    batch_size: int = 16,
+    width: int = 128,
+    dropout: float = 0.0,
+) -> RunConfig:
+    model = GPTConfig(
+        layers=2, width=width, heads=2, ffn_width=4 * width, context=128, vocabulary=1024, dropout=dropout
+    )
+    return RunConfig(
+        model=model,
+        method=parse_method(method),
+        data=DataConfig(folder="data/stories", name="stories", digest=digest),
+        optim=OptimConfig(lr=lr, warmup_steps=20),
+        train=TrainConfig(steps=steps, batch_size=batch_size, validate_every=100, validation_sequences=64),
+        machine=MachineConfig(save_every=100),
+        seed=seed,
+    )
+
+
+def make_record(
+    config: RunConfig,
+    loss: float,
+    *,
+    task: str = "language-modelling",
+    unchanged: bool = True,
+    later: int = 0,
+    torch: str = "2.13.0",
+    step_seconds: float = 0.030,
+    bytes_per_token: float | None = 3.2,
+) -> Record:
+    frozen = 65_536 if config.method.plan else 0
+    return Record(
+        task=task,
+        fingerprint=config.fingerprint,
+        config=config,
+        # The best loss is lower than the last on purpose: a report that took it would show.
+        result=Result(loss=loss, measures={}, best_step=300, best_loss=loss - 0.3),
+        curve=(CurvePoint(step=400, tokens=800_000, seconds=12.0, loss=loss, train_loss=loss + 0.1),),
+        counts=_counts(frozen, later),
+        flops=FlopCounts(
+            forward_per_token=2e6,
+            backward_per_token=3.7e6 if frozen else 4e6,
+            baseline_per_token=6e6,
+            run=4.8e12,
+        ),
+        geometry=(_geometry(config.method, config.model.width),),
+        timing=_timing(step_seconds),
+        audit=_audit(unchanged),
+        bytes_per_token=bytes_per_token,
+        environment=Environment(
+            oelm="0.1.0", python="3.12", torch=torch, device="cpu", threads=1, git_commit=None, git_dirty=None
+        ),
+        sessions=1,
+    )
+
+
+def make_arm(
+    method: str, losses: tuple[float, ...] | dict[int, float], **settings: float | str
+) -> list[Record]:
+    """One record per loss; a tuple has the seeds 0, 1, 2, ..."""
+    by_seed = losses if isinstance(losses, dict) else dict(enumerate(losses))
+    return [make_record(make_config(method, seed, **settings), loss) for seed, loss in by_seed.items()]  # type: ignore[arg-type]
+
+
+def shifted(by: tuple[float, ...], losses: tuple[float, ...] = BASELINE_LOSSES) -> tuple[float, ...]:
+    return tuple(loss + difference for loss, difference in zip(losses, by, strict=True))
+
+
+def write_run(folder: Path, record: Record) -> Path:
+    folder.mkdir(parents=True)
+    write_yaml(record.config, folder / "config.yaml")
+    write_json(folder / "record.json", record.model_dump(mode="json"))
+    return folder
+
+
+def _counts(frozen: int, later: int) -> WeightCounts:
+    trained = 1_157_888 - frozen
+    role = RoleCount(role="all", trained=trained, frozen=frozen, absent=0)
+    return WeightCounts(trained=trained, frozen=frozen, absent=0, later=later, roles=(role,))
+
+
+def _geometry(method: Method, width: int) -> LayerGeometry:
+    as_small_normal = method.query is Projection.NORMAL and method.scale is Scale.AS_ORIGINAL
+    return LayerGeometry(
+        layer=0,
+        query_gram_error=0.0,
+        key_gram_error=0.0,
+        cross_head_overlap=0.1,
+        row_norm=0.02 * width**0.5 if as_small_normal else 1.0,
+        logit_std=1.0,
+    )
+
+
+def _timing(step_seconds: float) -> Timing:
+    return Timing(
+        measured_steps=390,
+        mean_step_seconds=step_seconds,
+        median_step_seconds=step_seconds,
+        tokens_per_second=60_000.0,
+        training_seconds=12.0,
+        validation_seconds=1.0,
+        wall_seconds=14.0,
+        peak_bytes=300_000_000,
+    )
+
+
+def _audit(unchanged: bool) -> FreezeAudit:
+    return FreezeAudit(
+        always_frozen=(),
+        later_trained=(),
+        trained=(),
+        digest_before="a",
+        digest_after="a" if unchanged else "b",
+        unchanged=unchanged,
+        moved=True,
+    )

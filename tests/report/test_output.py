@@ -1,0 +1,153 @@
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from oelm.config.record import Record
+from oelm.report.comparison import Comparison, compare
+from oelm.report.confounds import ConfoundKind
+from oelm.report.output import OutputFormat, write_comparison
+from oelm.report.statistics import Verdict
+from oelm.report.texts import ENGLISH
+
+from .records import BASELINE_LOSSES, make_arm, make_config, make_record, shifted
+
+QUICKSTART = [
+    *make_arm("baseline", BASELINE_LOSSES),
+    *make_arm("oelm", shifted((0.11, 0.12, 0.10))),
+    *make_arm("oelm-random", shifted((0.31, 0.22, 0.28))),
+    *make_arm("baseline+shift+gain", shifted((-0.05, -0.06, -0.045))),
+    *make_arm("oelm-core", shifted((-0.005, -0.02, -0.005))),
+]
+AWKWARD = [
+    *make_arm("baseline", (7.5, 2.6), lr=3e-4),
+    *make_arm("oelm", (2.5, 2.6, 2.7)),
+    *make_arm("oelm", tuple(2.5 + seed / 10 for seed in range(12)), lr=3e-4),
+    *make_arm("oelm-random-matched+all-but-last=1+until=0.25", (800.0,), digest="b" * 16),
+]
+
+
+def rendered(comparison: Comparison, form: OutputFormat = OutputFormat.TABLE, width: int = 80) -> str:
+    file = io.StringIO()
+    write_comparison(comparison, Console(file=file, width=width), form)
+    return file.getvalue()
+
+
+def flowing(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("records", [QUICKSTART, AWKWARD, QUICKSTART[3:6]])
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_table_fits_the_terminal(records: list[Record], width: int) -> None:
+    lines = rendered(compare(records, unfinished=[Path("runs/oelm-2")]), width=width).splitlines()
+    assert max(map(len, lines)) <= width
+
+
+def test_nothing_is_cut_off_in_80_columns() -> None:
+    for records in (QUICKSTART, AWKWARD):
+        assert "…" not in rendered(compare(records))
+    assert " baseline+shift+gain " in rendered(compare(QUICKSTART))
+
+
+def test_all_seeds_are_shown() -> None:
+    row = next(line for line in rendered(compare(QUICKSTART)).splitlines() if line.startswith(" oelm "))
+    assert row.split() == ["oelm", "1.09M", "13.60", "14.30", "13.07", "13.64", "1.178", "5.0", "%", "30.0"]
+    twelve = flowing(rendered(compare(make_arm("oelm", tuple(2.5 + seed / 10 for seed in range(12))))))
+    assert "36.60" in twelve
+
+
+def test_the_sentence_says_ratio_interval_pairs_control_and_verdict() -> None:
+    text = flowing(rendered(compare(QUICKSTART)))
+    assert (
+        "oelm: perplexity x1.116 (95 % interval 1.089 to 1.144, n = 3 paired seeds) of baseline: "
+        "inferior to the 5 % margin. Smallest margin that this design could have shown: x1.025."
+    ) in text
+    assert "of baseline+shift+gain: undecided at the 5 % margin, yet measurably worse." in text
+    assert "baseline: better." in text
+
+
+def test_the_table_says_what_it_is_not() -> None:
+    text = flowing(rendered(compare(QUICKSTART)))
+    assert "last step, not of the best checkpoint" in text
+    assert "paired by seed" in text
+    assert "not corrected for there being several arms" in text
+    assert "not evidence" in text
+    assert "oelm against oelm-random: rows of Q and K have norm 1.000 and 0.226" in text
+
+
+def test_confounds_and_commands_stand_beside_the_verdict() -> None:
+    text = flowing(rendered(compare(AWKWARD, unfinished=[Path("runs/oelm-2")])))
+    assert "Confound: lr differs (1e-3 against 3e-4)." in text
+    assert "no verdict, which takes 3 paired seeds. " in text
+    assert "`oelm train --method baseline --seed 2`" in text
+    assert "Left out, as not finished: runs/oelm-2." in text
+
+
+def test_an_arm_without_control_is_explained() -> None:
+    text = flowing(rendered(compare(make_arm("oelm-core", BASELINE_LOSSES))))
+    assert "oelm-core: no control among these runs" in text
+    assert "Add runs of baseline+shift+gain (or of baseline)" in text
+
+
+def test_a_clean_report_names_no_confound() -> None:
+    assert "Confound" not in rendered(compare(QUICKSTART))
+
+
+def test_later_trained_weights_are_counted_and_said() -> None:
+    later = compare([make_record(make_config("oelm+until=0.5", 0), 2.5, later=65_536)])
+    assert "1.16M" in rendered(later)
+    assert ENGLISH.trained_later in flowing(rendered(later))
+    assert ENGLISH.trained_later not in flowing(rendered(compare(QUICKSTART)))
+
+
+def test_json_is_plain_and_complete() -> None:
+    data = json.loads(rendered(compare(QUICKSTART), OutputFormat.JSON))
+    arms = {arm["label"]: arm for arm in data["arms"]}
+    assert data["margin"] == 1.05
+    assert arms["oelm"]["verdict"] == "inferior"
+    assert arms["oelm"]["control"] == "baseline"
+    assert arms["oelm"]["seeds"] == [0, 1, 2]
+    assert arms["oelm"]["interval_95"][0] < arms["oelm"]["ratio"] < arms["oelm"]["interval_95"][1]
+    assert arms["baseline"]["verdict"] is None
+    assert arms["baseline"]["is_reference"]
+    assert data["scale_gaps"][0]["arms"] == ["oelm", "oelm-random"]
+
+
+def test_json_has_no_infinity() -> None:
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    data = json.loads(rendered(compare(AWKWARD), OutputFormat.JSON), parse_constant=refuse)
+    wild = data["arms"][-1]
+    assert wild["mean_perplexity"] is None
+    assert {confound["kind"] for confound in wild["confounds"]} >= {"setting", "one-seed"}
+
+
+def test_markdown_is_one_table_with_a_row_per_arm() -> None:
+    text = rendered(compare(QUICKSTART), OutputFormat.MARKDOWN)
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert len(rows) == 2 + 5
+    assert len({row.count("|") for row in rows}) == 1
+    assert "| `oelm` | 1.09M | 13.60, 14.30, 13.07 | 13.64 |" in text
+    assert "not corrected for there being several arms" in text
+
+
+def test_every_verdict_and_every_confound_has_words() -> None:
+    assert set(ENGLISH.verdicts) == set(Verdict)
+    assert set(ENGLISH.confounds) == set(ConfoundKind)
+
+
+def test_the_report_room_loads_neither_torch_nor_scipy() -> None:
+    code = (
+        "import importlib, pkgutil, sys, oelm.report\n"
+        "for module in pkgutil.iter_modules(oelm.report.__path__):\n"
+        "    importlib.import_module(f'oelm.report.{module.name}')\n"
+        "print(*(name in sys.modules for name in ('torch', 'scipy', 'oelm.report.table')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False", "True"]
