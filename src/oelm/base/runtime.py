@@ -1,8 +1,8 @@
 """The machine as a value: which device, which process of how many, and torch's side of the random streams."""
 
 import os
+import platform
 import resource
-import sys
 from dataclasses import dataclass
 
 import torch
@@ -41,15 +41,17 @@ class Runtime:
         if self.device.type == "cuda":
             return torch.cuda.max_memory_allocated(self.device)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak if sys.platform == "darwin" else peak * 1024
+        return peak * _RSS_UNIT
 
 
 def world_from_environment() -> tuple[int, int, int]:
     """Rank, local rank and world size as torchrun gives them; (0, 0, 1) without it."""
-    return tuple(int(os.environ.get(name, default)) for name, default in _TORCHRUN)  # type: ignore[return-value]
+    environment = os.environ
+    return int(environment.get("RANK", 0)), int(environment.get("LOCAL_RANK", 0)), int(environment.get("WORLD_SIZE", 1))
 
 
-_TORCHRUN = (("RANK", "0"), ("LOCAL_RANK", "0"), ("WORLD_SIZE", "1"))
+# getrusage counts in bytes on macOS and in KiB elsewhere.
+_RSS_UNIT = 1 if platform.system() == "Darwin" else 1024
 
 
 def choose_runtime(device: str) -> Runtime:
@@ -59,7 +61,7 @@ def choose_runtime(device: str) -> Runtime:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         chosen = torch.device(device)
-        if chosen.type == "cuda" and chosen.index is None:
+        if device == "cuda":
             chosen = torch.device("cuda", local_rank)
         torch.empty(1, device=chosen)
     except (RuntimeError, AssertionError) as error:

@@ -129,7 +129,7 @@ def _ask_hub(repository: str, revision: str, what: str, kind: Literal["dataset",
             f"{repository} has no revision {revision!r}",
             "give an existing one with --revision, or leave it out",
         ) from error
-    except Exception as error:  # noqa: BLE001 (each version of the library raises other network errors)
+    except Exception as error:
         local = "its local files" if kind == "model" else "local files: oelm prepare FILE..."
         raise DataError(
             f"cannot fetch {what} ({repository}): {str(error).splitlines()[0] if str(error) else type(error).__name__}",
@@ -156,7 +156,7 @@ def _download(dataset: HubDataset, commit: str) -> None:
 
     try:
         datasets.load_dataset(dataset.repository, dataset.config, revision=commit, cache_dir=str(_cache()))
-    except Exception as error:  # noqa: BLE001 (network, disk and format errors of many libraries)
+    except Exception as error:
         raise DataError(
             f"the download of {dataset.repository} at {commit} failed: {type(error).__name__}: {error}",
             "run the same command again: it continues, or give local files: oelm prepare FILE...",

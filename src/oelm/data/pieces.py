@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 PIECE_CHARACTERS = 1 << 20
@@ -41,30 +42,40 @@ def split_documents(chunks: Iterable[str], separator: str) -> Iterator[Piece]:
 
 def sized(pieces: Iterable[Piece], limit: int = PIECE_CHARACTERS) -> Iterator[Piece]:
     """The same documents in pieces of at most `limit` characters; documents without any text are left out."""
-    held = ""
-    parts: list[str] = []  # joined only when long enough: adding short strings to a long one again and again is slow
-    begun = False
+    parts: list[str] = []  # joined only when long enough: adding short strings to a long one again is slow
     length = 0
+    begun = False
     for piece in pieces:
         parts.append(piece.text)
         length += len(piece.text)
         if not piece.ends and length <= limit:
             continue
-        held = "".join(parts)
-        while len(held) > limit:
-            cut = _cut_before(held, limit)
-            if begun or not held[:cut].isspace():
-                yield Piece(held[:cut], ends=False)
+        text = "".join(parts)
+        cuts = _cuts(text, limit)
+        for start, end in pairwise(cuts):
+            if begun or not text[start:end].isspace():
+                yield Piece(text[start:end], ends=False)
                 begun = True
-            held = held[cut:]
-        if piece.ends:
-            if begun or (held and not held.isspace()):
-                yield Piece(held, ends=True)
-            held, begun = "", False
-        parts, length = [held], len(held)
+        rest = text[cuts[-1] :]
+        if not piece.ends:
+            parts, length = [rest], len(rest)
+            continue
+        if begun or (rest and not rest.isspace()):
+            yield Piece(rest, ends=True)
+        parts, length, begun = [], 0, False
 
 
-def _cut_before(text: str, limit: int) -> int:
-    """Where to cut `text` into at most `limit` characters: at the last white space in the second half, if any."""
-    cuts = [match.start() for match in _CUT.finditer(text, limit // 2, limit + 1)]
-    return cuts[-1] if cuts else limit
+def _cuts(text: str, limit: int) -> list[int]:
+    """0 and where to cut so that no part is longer than `limit`."""
+    cuts = [0]
+    while len(text) - cuts[-1] > limit:
+        cuts.append(_last_cut(text, cuts[-1], cuts[-1] + limit))
+    return cuts
+
+
+def _last_cut(text: str, start: int, end: int) -> int:
+    """At the last white space in the second half of `start` to `end`; at `end` if there is none."""
+    for nearest in (max(end - 1000, (start + end) // 2), (start + end) // 2):
+        if places := [match.start() for match in _CUT.finditer(text, nearest, end + 1)]:
+            return places[-1]
+    return end

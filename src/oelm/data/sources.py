@@ -113,12 +113,11 @@ def _open_stories(source: Stories) -> Input:
 
 
 def _told(source: Stories) -> Iterator[Piece]:
-    told = text_bytes = 0
-    for text in stories(source.seed):
+    text_bytes = 0
+    for told, text in enumerate(stories(source.seed)):
         if told == source.count or (source.text_bytes is not None and text_bytes >= source.text_bytes):
             return
         yield Piece(text, ends=True)
-        told += 1
         text_bytes += len(text)  # the stories are ASCII
 
 
@@ -141,15 +140,15 @@ def _rows(split: CachedSplit) -> Iterator[Piece]:
     return (Piece(text, ends=True) for text in split.rows())
 
 
-_TOP_HEADING = re.compile(r" = [^=].* = \n")
+_TOP_HEADING = re.compile(r" = [^=].* = \n?")
 
 
 def _articles(split: CachedSplit) -> Iterator[Piece]:
-    """WikiText's rows are lines; a new article begins at each heading of the top level, ` = Title = `."""
+    """WikiText's rows are lines; an article begins at a top-level heading, ` = Title = `, behind an empty line."""
     previous: str | None = None
     for line in split.rows():
         if previous is not None:
-            yield Piece(previous, ends=_TOP_HEADING.fullmatch(line) is not None)
+            yield Piece(previous, ends=not previous.strip() and _TOP_HEADING.fullmatch(line) is not None)
         previous = line
     if previous is not None:
         yield Piece(previous, ends=True)

@@ -9,58 +9,97 @@ from oelm.base.streams import stream_seed
 
 T = TypeVar("T")
 
-GIRLS = """Ada Agnes Alma Bea Bella Cara Clara Dora Edda Elsa Emmy Flora Greta Hanna Hilda Ida Ines Iris Ivy Jana
-Josie Karin Lena Lila Lotte Mabel Mara Mila Mina Nell Nora Olga Opal Petra Polly Rosa Ruby Runa Sally Selma Tess
-Tilda Una Vera Wanda Willa Yara Zoe""".split()
-BOYS = """Abel Alfie Anton Arlo Basil Ben Bruno Caleb Cyril Dario Edgar Emil Enzo Felix Finn Georg Gus Hal Hugo Igor
-Ivan Jasper Jonas Kai Karl Lars Leo Linus Magnus Max Milo Ned Nils Odin Oscar Otto Pablo Quinn Ralf Remy Rufus Sam
-Silas Theo Toby Ulf Victor Walter""".split()
-ONSETS = "B Br D F G H J K L M N P R S T V W Y Z".split()
-MIDDLES = "abr alo amb are edi eli eno ifa ilo imb iro oda oli ona oro ubi ula uma ume una".split()
-GIRL_ENDINGS = "a ella ina ette y".split()
-BOY_ENDINGS = "o in ert us ik".split()
 
-TRADES = """baker miller weaver potter fisher tailor farmer blacksmith carpenter shoemaker beekeeper shepherd teacher
-gardener ferryman clockmaker innkeeper lamplighter painter bookbinder cook doctor postman sailor""".split()
-TRAITS = """shy brave clumsy curious patient stubborn cheerful quiet careful dreamy lazy honest proud gentle forgetful
-clever noisy thoughtful restless generous greedy timid hungry polite""".split()
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
 
-COLOURS = "red blue green yellow white black brown grey purple orange pink silver golden".split()
-LOOKS = """small old new broken shiny dusty heavy painted wooden striped round tiny crooked polished rusty carved
-woollen velvet cracked speckled long patched secret glass tin copper""".split()
-THINGS = """key lantern whistle drum kite boat box bell basket button mirror ring spoon teapot hat scarf coat blanket
-umbrella candle compass map book letter coin ribbon doll ball top flute fiddle hammer rope bucket kettle jar bottle
-feather shell stone clock cup plate brush comb glove boot belt purse necklace crown flag ladder broom saddle wheel
-marble puppet trumpet pencil telescope thimble needle pillow pocketknife spade""".split()
-TREATS = """apples pears plums cherries buns pies pancakes eggs turnips carrots onions walnuts chestnuts pumpkins
-berries cookies muffins radishes potatoes peaches""".split()
-KEEPSAKES = "pebbles acorns shells buttons marbles feathers coins beads stamps ribbons".split()
-FLOWERS = "roses tulips poppies beans peas sunflowers lilies cabbages pansies leeks daisies marigolds".split()
-ANIMALS = """fox hare mouse owl crow goose duck goat donkey cat dog badger squirrel hedgehog otter sparrow frog robin
-lamb pony heron mole""".split()
 
-HIDING_PLACES = """under the stone bridge|in the hollow oak|behind the old oven|under the third step|in the hay loft
-behind the waterfall|inside the broken clock|under the loose floorboard|in the empty beehive|beneath the mossy rock
-at the bottom of the well|inside the grandfather chair|behind the red curtain|on top of the tall cupboard
-under the upturned boat|inside the flour barrel|in the scarecrow's pocket|behind the mill wheel
-under the blackberry bush|in the bell tower|inside the woodpile|under the garden bench|in the stable wall
-behind the loose brick|inside the rain barrel|beneath the willow roots|in the attic trunk|under the church stairs
-inside the old cannon|behind the bakery sign|in the pigeon house|under the fallen log""".replace("\n", "|").split("|")
-VISITED = """market harbour mill meadow school orchard bakery chapel river forest stable hill library smithy pond
-garden windmill station lighthouse dairy tower bridge quarry vineyard""".split()
-TOWN_STARTS = """Alder Ash Birch Black Bram Clay Cold Crow Dun East Elm Fair Fern Gold Green Hazel High Kings Lang
-Linden Marsh Mill North Oak Raven Red Sand Silver Stone Thorn West White Willow Winter""".split()
-TOWN_ENDS = "bridge brook bury by combe dale field ford ham haven hill ley mere stead ton well wick wood".split()
+def _phrases(text: str) -> tuple[str, ...]:
+    """Between bars or line breaks."""
+    return tuple(text.replace("\n", "|").split("|"))
 
-SEASONS = "spring summer autumn winter".split()
-TIMES = """the first snow|the next full moon|the harvest feast|the end of the week|the spring fair|sunset
+
+GIRLS = _words("""
+Ada Agnes Alma Bea Bella Cara Clara Dora Edda Elsa Emmy Flora Greta Hanna Hilda Ida Ines Iris Ivy Jana Josie Karin
+Lena Lila Lotte Mabel Mara Mila Mina Nell Nora Olga Opal Petra Polly Rosa Ruby Runa Sally Selma Tess Tilda Una Vera
+Wanda Willa Yara Zoe
+""")
+BOYS = _words("""
+Abel Alfie Anton Arlo Basil Ben Bruno Caleb Cyril Dario Edgar Emil Enzo Felix Finn Georg Gus Hal Hugo Igor Ivan
+Jasper Jonas Kai Karl Lars Leo Linus Magnus Max Milo Ned Nils Odin Oscar Otto Pablo Quinn Ralf Remy Rufus Sam Silas
+Theo Toby Ulf Victor Walter
+""")
+ONSETS = _words("B Br D F G H J K L M N P R S T V W Y Z")
+MIDDLES = _words("abr al amb ard ast ed el en erl if il imb ind ir od ol on orv ub ul um und ur uss")
+GIRL_ENDINGS = _words("a ella ina ette y")
+BOY_ENDINGS = _words("o in ert us ik")
+
+TRADES = _words("""
+baker miller weaver potter fisher tailor farmer blacksmith carpenter shoemaker beekeeper shepherd teacher gardener
+ferryman clockmaker innkeeper lamplighter painter bookbinder cook doctor postman sailor
+""")
+VIRTUES = _words("""
+brave curious patient cheerful quiet careful honest gentle clever thoughtful generous polite kind cautious modest
+friendly
+""")
+FAULTS = _words("""
+shy clumsy stubborn dreamy lazy proud forgetful noisy restless greedy timid grumpy careless jealous boastful
+impatient
+""")
+
+COLOURS = _words("red blue green yellow white black brown grey purple orange pink silver golden")
+LOOKS = _words("""
+small old new broken shiny dusty heavy painted wooden striped round tiny crooked polished rusty carved woollen velvet
+cracked speckled long patched secret glass tin copper
+""")
+THINGS = _words("""
+key lantern whistle drum kite boat box bell basket button mirror ring spoon teapot hat scarf coat blanket umbrella
+candle compass map book letter coin ribbon doll ball top flute fiddle hammer rope bucket kettle jar bottle feather
+shell stone clock cup plate brush comb glove boot belt purse necklace crown flag ladder broom saddle wheel marble
+puppet trumpet pencil telescope thimble needle pillow pocketknife spade
+""")
+TREATS = _words("""
+apples pears plums cherries buns pies pancakes eggs turnips carrots onions walnuts chestnuts pumpkins berries cookies
+muffins radishes potatoes peaches
+""")
+KEEPSAKES = _words("pebbles acorns shells buttons marbles feathers coins beads stamps ribbons")
+FLOWERS = _words("roses tulips poppies beans peas sunflowers lilies cabbages pansies leeks daisies marigolds")
+ANIMALS = _words("""
+fox hare mouse owl crow goose duck goat donkey cat dog badger squirrel hedgehog otter sparrow frog robin lamb pony
+heron mole
+""")
+PET_NAMES = _words("Pip Bramble Tuft Moss Socks Pepper Button Biscuit Clover Smudge Nettle Thistle")
+
+HIDING_PLACES = _phrases("""under the stone bridge|in the hollow oak|behind the old oven|under the third step
+in the hay loft|behind the waterfall|inside the broken clock|under the loose floorboard|in the empty beehive
+beneath the mossy rock|at the bottom of the well|inside the grandfather chair|behind the red curtain
+on top of the tall cupboard|under the upturned boat|inside the flour barrel|in the scarecrow's pocket
+behind the mill wheel|under the blackberry bush|in the bell tower|inside the woodpile|under the garden bench
+in the stable wall|behind the loose brick|inside the rain barrel|beneath the willow roots|in the attic trunk
+under the church stairs|inside the old cannon|behind the bakery sign|in the pigeon house|under the fallen log
+behind the third pillar|in the fishing hut|under the blue rug|inside the stove pipe|in the sexton's shed""")
+VISITED = _words("""
+market harbour mill meadow school orchard bakery chapel river forest stable hill library smithy pond garden windmill
+station lighthouse dairy tower bridge quarry vineyard
+""")
+OFFICIALS = _words("priest mayor guard judge notary captain")
+TOWN_STARTS = _words("""
+Alder Ash Birch Black Bram Clay Cold Crow Dun East Elm Fair Fern Gold Green Hazel High Kings Lang Linden Marsh Mill
+North Oak Raven Red Sand Silver Stone Thorn West White Willow Winter
+""")
+TOWN_ENDS = _words("bridge brook bury by combe dale field ford ham haven hill ley mere stead ton well wick wood")
+
+SEASONS = _words("spring summer autumn winter")
+TIMES = _phrases("""the first snow|the next full moon|the harvest feast|the end of the week|the spring fair|sunset
 the longest night|the church bell rang twelve|the last day of school|the ferry came back|the swallows returned
-the winter market|the river froze|the first of May""".replace("\n", "|").split("|")
-FEELINGS = "happy sad worried proud angry tired excited surprised afraid hopeful lonely thankful".split()
-WEATHERS = """rain wind fog snow hail thunder sunshine frost drizzle mist""".split()
-NUMBERS = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
-seventeen eighteen nineteen twenty twenty-one twenty-two twenty-three twenty-four""".split()
-ORDINALS = "first second third fourth fifth".split()
+the winter market|the river froze|the first of May|the new year|the lambs were born""")
+FEELINGS = _words("happy sad worried proud angry tired excited surprised afraid hopeful lonely thankful")
+WEATHERS = _words("rain wind fog snow hail thunder sunshine frost drizzle mist")
+NUMBERS = _words("""
+zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
+eighteen nineteen twenty twenty-one twenty-two twenty-three twenty-four
+""")
+ORDINALS = _words("first second third fourth fifth")
 
 
 @dataclass(frozen=True)
@@ -96,6 +135,15 @@ class Person:
     def role(self) -> str:
         """The family's trade, as in "the miller's daughter"."""
         return f"the {self.trade}'s {'daughter' if self.girl else 'son'}"
+
+
+@dataclass(frozen=True)
+class Cast:
+    """Those whom a story is about, and where they live."""
+
+    hero: Person
+    friend: Person
+    town: str
 
 
 class Dice:
@@ -140,7 +188,7 @@ class Dice:
         """Someone new: two in three with a common name, the others with one that no table holds."""
         girl = self.chance(0.5)
         name = self.fresh(GIRLS if girl else BOYS) if self.chance(0.67) else self._invented_name(girl)
-        return Person(name, girl, self.fresh(TRADES), self.fresh(TRAITS))
+        return Person(name, girl, self.fresh(TRADES), self.fresh(VIRTUES if self.chance(0.5) else FAULTS))
 
     def thing(self) -> str:
         """A thing with a look of its own, such as "rusty kettle"."""
@@ -166,7 +214,7 @@ class Dice:
 
 def article(words: str) -> str:
     """The words with the indefinite article."""
-    return f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
+    return f"{'an' if words.startswith(('a', 'e', 'i', 'o', 'u', 'honest')) else 'a'} {words}"
 
 
 def listed(items: Sequence[str]) -> str:

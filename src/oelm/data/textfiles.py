@@ -33,7 +33,7 @@ def file_pieces(path: Path, *, separator: str, text_field: str) -> Iterator[Piec
     match suffixes[-1:]:
         case [".parquet"]:
             return _parquet_documents(path, text_field)
-        case [".jsonl"]:
+        case [".jsonl" | ".ndjson"]:
             return _json_documents(path, text_field)
         case _:
             return split_documents(text_chunks(path), separator)
@@ -42,11 +42,12 @@ def file_pieces(path: Path, *, separator: str, text_field: str) -> Iterator[Piec
 def text_chunks(path: Path) -> Iterator[str]:
     """The text of a file in chunks, decompressed and decoded; a byte order mark is dropped."""
     decoder = codecs.getincrementaldecoder("utf-8")()
-    read = 0
+    read, begun = 0, False
     for chunk in _byte_chunks(path):
         text = _decode(path, decoder, chunk, read, final=False)
-        yield text.removeprefix("\ufeff") if read == 0 else text
+        yield text if begun else text.removeprefix("\ufeff")
         read += len(chunk)
+        begun = begun or bool(text)
     _decode(path, decoder, b"", read, final=True)
 
 

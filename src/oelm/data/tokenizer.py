@@ -71,7 +71,7 @@ def load_tokenizer(path: Path) -> Tokenizer:
         raise DataError(f"there is no tokenizer {path}", "give the path of an existing tokenizer.json")
     try:
         tokenizer = Tokenizer.from_file(str(path))
-    except Exception as error:  # noqa: BLE001 (the library raises plain Exception)
+    except Exception as error:
         raise DataError(f"{path} is not a tokenizer.json: {error}", "give a file made by tokenizers") from error
     if tokenizer.token_to_id(END_OF_TEXT) is None:
         raise DataError(f"the tokenizer {path} has no {END_OF_TEXT}", "use one that has it, or train one")
@@ -85,7 +85,7 @@ def save_tokenizer(tokenizer: Tokenizer, path: Path) -> None:
 
 def end_of_text_id(tokenizer: Tokenizer) -> int:
     """The id that ends a document."""
-    return int(tokenizer.token_to_id(END_OF_TEXT))
+    return int(tokenizer.get_vocab(with_added_tokens=True)[END_OF_TEXT])
 
 
 def encoder(kind: TokenizerKind, tokenizer: Tokenizer) -> Encoder:
@@ -121,7 +121,7 @@ def _from_vocabulary_and_merges(vocabulary: Path, merges: Path) -> Tokenizer:
             raise DataError(f"there is no tokenizer file {path}", "give existing vocabulary and merges files")
     try:
         model: Any = models.BPE.from_file(str(vocabulary), str(merges))
-    except Exception as error:  # noqa: BLE001 (the library raises plain Exception)
+    except Exception as error:
         raise DataError(
             f"{vocabulary} and {merges} are not a BPE vocabulary and its merges: {error}",
             "give the vocabulary (JSON) first, then the merges",

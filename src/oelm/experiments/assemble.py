@@ -10,7 +10,7 @@ import torch.distributed as dist
 from rich.console import Console
 
 from oelm.base.errors import CheckpointError, DataError
-from oelm.base.files import read_json, write_json, write_text
+from oelm.base.files import read_json, write_bytes, write_json, write_text
 from oelm.base.runtime import Runtime, choose_runtime
 from oelm.config.record import FreezeAudit, LayerGeometry, Record
 from oelm.config.run import RunConfig
@@ -80,8 +80,8 @@ def build_model(config: RunConfig) -> GPT:
     return model
 
 
-def load_run(folder: Path, which: str = "last") -> tuple[GPT, RunConfig]:
-    """The trained model of a run folder: its `last` or its `best` checkpoint."""
+def load_run(folder: Path, which: str = "last") -> tuple[GPT, RunFolder]:
+    """The trained model of a run folder, from its `last` or its `best` checkpoint."""
     files = RunFolder(folder)
     if not files.config_file.is_file():
         raise CheckpointError(f"{folder} is not a run folder (no config.yaml)", "give the --out-dir of a training run")
@@ -91,7 +91,7 @@ def load_run(folder: Path, which: str = "last") -> tuple[GPT, RunConfig]:
         raise CheckpointError(f"{folder} has no {which} checkpoint yet", "train it until its first checkpoint")
     model = GPT(config.model, config.method)
     load_weights(model, found[-1])
-    return model.eval(), config
+    return model.eval(), files
 
 
 def _train(
@@ -156,6 +156,7 @@ def _opening_files(
         checkpoints.open()
         if not checkpoints.steps():
             write_json(files.manifest_file, run_manifest(config, data.manifest, runtime))
+            write_bytes(files.tokenizer_file, data.tokenizer_path.read_bytes())
             audit.write_start(files.audit_file, model)
     if runtime.world > 1:
         dist.barrier()

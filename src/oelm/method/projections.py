@@ -34,7 +34,8 @@ def orthonormal_rows(rows: int, width: int, generator: torch.Generator) -> Tenso
     gaussian = torch.randn(width, rows, dtype=torch.float64, generator=generator)
     orthonormal, triangular = torch.linalg.qr(gaussian)
     signs = torch.where(torch.diagonal(triangular) < 0, -1.0, 1.0).to(torch.float64)
-    return (orthonormal * signs).T.contiguous()
+    rows_by_width: Tensor = (orthonormal * signs).T.contiguous()
+    return rows_by_width
 
 
 def headwise_orthogonal(shape: HeadShape, generator: torch.Generator) -> Tensor:

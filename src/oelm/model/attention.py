@@ -102,7 +102,8 @@ class Attention(nn.Module):
 
     def split_heads(self, x_BTD: Tensor) -> Tensor:
         """(B, T, D) -> (B, H, T, K): head h takes coordinates hK .. hK+K-1."""
-        return x_BTD.unflatten(2, (self.shape.heads, self.shape.head_width)).transpose(1, 2)
+        batch, time, _ = x_BTD.shape
+        return x_BTD.view(batch, time, self.shape.heads, self.shape.head_width).transpose(1, 2)
 
     def projections(self) -> tuple[Tensor, Tensor]:
         """The matrices (H, K, D) that q and k are really computed with, updates left out."""

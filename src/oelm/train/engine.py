@@ -96,7 +96,7 @@ class Engine:
         if self.runtime.world > 1:
             wrapped = DistributedDataParallel(wrapped, broadcast_buffers=False)
         if self._compile:
-            torch._dynamo.reset()  # type: ignore[attr-defined, no-untyped-call]
+            torch._dynamo.reset()
             wrapped = torch.compile(wrapped)  # type: ignore[assignment]
         self._wrapped = wrapped
 
@@ -114,9 +114,11 @@ class Engine:
             batch = self._to_device(task.training_batch(step, micro * self.runtime.world + self.runtime.rank, parts))
             last = micro == self._accumulate - 1
             with self._gradients_stay_local(not last), self._arithmetic():
-                total, count = task.loss(self._wrapped, batch)
-                total.backward()  # type: ignore[no-untyped-call]
-            sums += torch.stack([total.detach().double(), count.double(), *self._plain(task.tokens(batch), 0)])
+                loss = task.loss(self._wrapped, batch)
+                loss.total.backward()  # type: ignore[no-untyped-call]
+            sums[0] += loss.total.detach()
+            sums[1] += loss.count
+            sums[2] += task.tokens(batch)
         sums[3] = float(stop)
         self._add_up(sums)
         total_loss, total_count, tokens, stops = sums.tolist()
@@ -175,9 +177,6 @@ class Engine:
 
     def _to_device(self, batch: Batch) -> Batch:
         return {name: tensor.to(self.runtime.device, non_blocking=True) for name, tensor in batch.items()}
-
-    def _plain(self, *values: float) -> list[Tensor]:
-        return [torch.tensor(float(value), dtype=torch.float64, device=self.runtime.device) for value in values]
 
     @contextlib.contextmanager
     def _gradients_stay_local(self, local: bool) -> Iterator[None]:

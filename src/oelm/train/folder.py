@@ -37,6 +37,7 @@ class RunFolder:
         self.checkpoint_folder = path / "checkpoint"
         self.tensorboard_folder = path / "tensorboard"
         self.log_file = path / "train.log"
+        self.tokenizer_file = path / "tokenizer.json"
 
     @property
     def finished(self) -> bool:

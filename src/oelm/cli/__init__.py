@@ -1,0 +1,1 @@
+"""Level 7: verbs only. Each parses, calls one function and prints. Nothing here imports torch before it must."""

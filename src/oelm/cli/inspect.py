@@ -1,0 +1,103 @@
+"""`oelm inspect`: what a method trains, freezes and leaves out, what that saves, and the geometry it starts from."""
+
+from typing import Annotated
+
+from rich.console import Console
+from rich.table import Table
+from typer import Option
+
+from oelm.config.methods import SUMMARIES, parse_method
+from oelm.config.model import GPT2_VOCABULARY, GPTConfig
+from oelm.config.record import FlopCounts, LayerGeometry, WeightCounts
+from oelm.config.request import TrainRequest, model_config
+
+
+def inspect(
+    method: Annotated[str, Option(help="See `oelm methods`.")] = "oelm",
+    size: Annotated[str, Option(help="tiny, small, medium-512 or large.")] = "medium-512",
+    layers: Annotated[int | None, Option("--layers", "--num-layers")] = None,
+    width: Annotated[int | None, Option("--width", "--d-model")] = None,
+    heads: Annotated[int | None, Option("--heads", "--num-heads")] = None,
+    ffn_width: Annotated[int | None, Option("--ffn-width", "--d-ff")] = None,
+    vocabulary: Annotated[int, Option("--vocab-size")] = GPT2_VOCABULARY,
+    seq_len: Annotated[int, Option(help="Context length.")] = 512,
+    steps: Annotated[int, Option("--steps", "--max-steps", help="Length of the run, for plans that change.")] = 1000,
+    seed: Annotated[int, Option()] = 0,
+) -> None:
+    """Show what is trained, frozen and absent: counts, FLOPs, and the geometry of Q and K at init."""
+    chosen = parse_method(method)
+    request = TrainRequest(size=size, layers=layers, width=width, heads=heads, ffn_width=ffn_width, seq_len=seq_len)
+    config = model_config(request, vocabulary)
+
+    from oelm.method.freezing import describe
+    from oelm.model.gpt import GPT
+    from oelm.model.initialise import initialise, measure_geometry
+    from oelm.model.ledger import count_flops, count_weights
+
+    console = Console()
+    console.print(f"[bold]{chosen.name}[/]: {SUMMARIES[chosen.name.split('+')[0]]}")
+    console.print(_describe_size(config), highlight=False)
+    console.print(f"plan: {describe(chosen.plan)}\n", highlight=False)
+    counts = count_weights(config, chosen, steps)
+    _print_counts(console, counts, config)
+    _print_flops(console, count_flops(config, chosen, total_steps=steps, tokens=1))
+    model = GPT(config, chosen)
+    initialise(model, seed)
+    _print_geometry(console, measure_geometry(model))
+
+
+def _describe_size(config: GPTConfig) -> str:
+    return (
+        f"{config.layers} layers, width {config.width}, {config.heads} heads of {config.head_width}, "
+        f"FFN {config.ffn_width}, context {config.context}, vocabulary {config.vocabulary:,}"
+    )
+
+
+def _print_counts(console: Console, counts: WeightCounts, config: GPTConfig) -> None:
+    table = Table("weights", box=None, header_style="bold")
+    for kind in ("trained", "frozen", "absent"):
+        table.add_column(kind, justify="right")
+    for row in counts.roles:
+        table.add_row(row.role, *(f"{n:,}" if n else "-" for n in (row.trained, row.frozen, row.absent)))
+    table.add_section()
+    table.add_row("[bold]all", *(f"[bold]{n:,}" for n in (counts.trained, counts.frozen, counts.absent)))
+    console.print(table)
+    blocks = 12 * config.layers * config.width**2
+    console.print(
+        f"frozen: {counts.frozen / counts.stored:.1%} of the {counts.stored:,} stored weights"
+        + (f", {counts.frozen / blocks:.1%} of the block matrices (12 L D²)" if counts.frozen else "")
+        + (f"; {counts.later:,} of them are trained at some step" if counts.later else ""),
+        highlight=False,
+    )
+
+
+def _print_flops(console: Console, flops: FlopCounts) -> None:
+    mega = 1e6
+    console.print(
+        f"matmul FLOPs per token: {flops.forward_per_token / mega:,.2f} M forward, "
+        f"{flops.backward_per_token / mega:,.2f} M backward; {flops.saved_share:.1%} less than the baseline's "
+        f"{flops.baseline_per_token / mega:,.2f} M: no honest speed-up of training is larger\n",
+        highlight=False,
+    )
+
+
+def _print_geometry(console: Console, rows: tuple[LayerGeometry, ...]) -> None:
+    table = Table("layer", box=None, header_style="bold")
+    for name in ("Gram error Q", "Gram error K", "cross-head overlap", "row norm", "logit std"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(
+            str(row.layer),
+            f"{row.query_gram_error:.1e}",
+            f"{row.key_gram_error:.1e}",
+            f"{row.cross_head_overlap:.4f}",
+            f"{row.row_norm:.3f}",
+            f"{row.logit_std:.3f}",
+        )
+    console.print(table)
+    console.print(
+        "Gram error: max |W_h W_hᵀ - I|, 0 for orthogonal heads. Overlap: RMS of W_h W_gᵀ between heads, 0 if global.\n"
+        "Logit std: of q·k/√K for independent standard normal inputs.",
+        highlight=False,
+        style="dim",
+    )

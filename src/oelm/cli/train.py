@@ -1,0 +1,122 @@
+"""`oelm train`: one run."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from typer import Option
+
+from oelm.base.errors import ConfigError
+from oelm.cli.locations import RUNS, data_folder
+from oelm.config.methods import from_original
+from oelm.config.request import TrainRequest, resolve
+from oelm.config.run import RunConfig
+from oelm.config.settings import parse, read_yaml
+
+_DEFAULT = TrainRequest()
+
+
+def _option(panel: str, text: str, *names: str) -> Any:
+    return Option(*names, help=text, rich_help_panel=panel)
+
+
+def _run(text: str, *names: str) -> Any:
+    return _option("Run", text, *names)
+
+
+def _model(text: str, *names: str) -> Any:
+    return _option("Model", text, *names)
+
+
+def _optim(text: str, *names: str) -> Any:
+    return _option("Optimiser", text, *names)
+
+
+def _look(text: str, *names: str) -> Any:
+    return _option("How often to look", text, *names)
+
+
+def train(
+    data: Annotated[str | None, _run("Folder made by `oelm prepare`.", "--data", "--dataset", "--data-path")] = None,
+    method: Annotated[str | None, _run("See `oelm methods`. \\[default: oelm]")] = None,
+    model_type: Annotated[str | None, _run("The original's name: baseline, oelm_v2, oelm_random.")] = None,
+    out_dir: Annotated[
+        Path | None, _run("The run's folder. \\[default: runs/DATA/METHOD-seedN]", "--out-dir", "--output-dir")
+    ] = None,
+    resume: Annotated[bool, _run("Continue from the last checkpoint if there is one.", "--resume")] = False,
+    config: Annotated[Path | None, _run("A resolved config.yaml instead of all other settings.")] = None,
+    seed: Annotated[int, _run("Weights and batches; equal seeds pair the arms.")] = _DEFAULT.seed,
+    device: Annotated[str, _run("auto, cpu, cuda or cuda:N.")] = _DEFAULT.device,
+    bf16: Annotated[bool, _run("bf16 mixed precision.", "--bf16", "--use-amp")] = False,
+    compile: Annotated[bool, _run("torch.compile the model.", "--compile")] = False,  # noqa: A002 (the flag's name)
+    size: Annotated[str, _model("tiny, small, medium-512 or large.")] = _DEFAULT.size,
+    layers: Annotated[int | None, _model("", "--layers", "--num-layers")] = None,
+    width: Annotated[int | None, _model("", "--width", "--d-model")] = None,
+    heads: Annotated[int | None, _model("", "--heads", "--num-heads")] = None,
+    ffn_width: Annotated[int | None, _model("", "--ffn-width", "--d-ff")] = None,
+    vocabulary: Annotated[int | None, _model("At least the tokenizer's.", "--vocab-size")] = None,
+    seq_len: Annotated[int, _model("Context length.")] = _DEFAULT.seq_len,
+    dropout: Annotated[float, _model("")] = _DEFAULT.dropout,
+    lr: Annotated[float, _optim("Peak learning rate.", "--lr", "--max-lr")] = _DEFAULT.lr,
+    min_lr: Annotated[float, _optim("Where the cosine ends.")] = _DEFAULT.min_lr,
+    warmup_steps: Annotated[int | None, _optim("\\[default: a twentieth of the steps, at most 2000]")] = None,
+    weight_decay: Annotated[float, _optim("On matrices only.")] = _DEFAULT.weight_decay,
+    clip: Annotated[float, _optim("Largest gradient norm.", "--clip", "--grad-clip")] = _DEFAULT.clip,
+    beta1: Annotated[float, _optim("")] = _DEFAULT.beta1,
+    beta2: Annotated[float, _optim("")] = _DEFAULT.beta2,
+    steps: Annotated[int, _optim("Updates.", "--steps", "--max-steps")] = _DEFAULT.steps,
+    batch_size: Annotated[int, _optim("Sequences per micro-batch and process.")] = _DEFAULT.batch_size,
+    accumulate: Annotated[int, _optim("Micro-batches per step.")] = _DEFAULT.accumulate,
+    validate_every: Annotated[
+        int | None, _look("Steps. \\[default: ten times a run]", "--validate-every", "--val-interval")
+    ] = None,
+    validation_sequences: Annotated[int, _look("Size of the fixed set.")] = _DEFAULT.validation_sequences,
+    save_every: Annotated[
+        int | None, _look("Steps. \\[default: as --validate-every]", "--save-every", "--save-interval")
+    ] = None,
+    log_every: Annotated[int, _look("Steps.", "--log-every", "--log-interval")] = _DEFAULT.log_every,
+    tensorboard: Annotated[bool, _look("Write TensorBoard files.")] = _DEFAULT.tensorboard,
+) -> None:
+    """Train one model. Under torchrun every process takes part: torchrun --nproc-per-node 2 -m oelm train ..."""
+    given = {name: value for name, value in locals().items() if name in TrainRequest.model_fields}
+    if config is not None:
+        _train(read_yaml(RunConfig, config), out_dir or config.parent, resume=resume)
+        return
+    if data is None:
+        raise ConfigError("no data given", "add --data FOLDER (made by `oelm prepare`), or --config FILE")
+    if method and model_type:
+        raise ConfigError("both --method and --model-type given", "give one of them")
+    given["method"] = from_original(model_type).name if model_type else method or _DEFAULT.method
+    resolved = _resolve({**given, "precision": "bf16" if bf16 else "float32"}, data_folder(data))
+    default_folder = RUNS / resolved.data.name / f"{resolved.method.name}-seed{seed}"
+    _train(resolved, out_dir or default_folder, resume=resume)
+
+
+def _resolve(given: dict[str, Any], folder: Path) -> RunConfig:
+    from oelm.base.runtime import world_from_environment
+    from oelm.data.tokens import read_manifest
+
+    request = parse(TrainRequest, {**given, "processes": world_from_environment()[2]}, "oelm train")
+    return resolve(request, read_manifest(folder), str(folder))
+
+
+def _train(config: RunConfig, folder: Path, *, resume: bool) -> None:
+    from oelm.experiments.assemble import run
+    from oelm.train.stopping import Interrupted
+
+    console = Console()
+    try:
+        record = run(config, folder, resume=resume, console=console)
+    except Interrupted as interrupted:
+        console.print(str(interrupted))
+        raise typer.Exit(interrupted.exit_code) from interrupted
+    if record is not None:
+        measures, counts = record.result.measures, record.counts
+        console.print(
+            f"[bold]{record.method}[/]: validation loss {record.result.loss:.4f}, PPL {measures['perplexity']:.2f}, "
+            f"{measures['bits_per_byte']:.3f} bits per byte; "
+            f"{counts.trained:,} weights trained, {counts.frozen:,} frozen, {counts.absent:,} absent",
+            highlight=False,
+        )
+        console.print(f"run folder: {folder}", highlight=False, soft_wrap=True)
