@@ -12,7 +12,7 @@ from oelm.cli.locations import RUNS
 def quickstart(
     out_dir: Annotated[Path, Option("--out-dir", help="Folder for the data and the runs.")] = RUNS / "quickstart",
     seeds: Annotated[int, Option(min=1, help="Paired seeds per method; a verdict needs three.")] = 3,
-    steps: Annotated[int, Option(min=20, help="Steps per run.")] = 300,
+    steps: Annotated[int, Option(min=20, help="Steps per run.")] = 400,
     at_once: Annotated[int, Option(min=1, help="Runs at a time.")] = 2,
 ) -> None:
     """Train five methods with paired seeds on the built-in corpus and say whether freezing cost quality.

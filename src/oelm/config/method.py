@@ -62,6 +62,12 @@ class TopDownThaw(Settings):
     start: Moment
     end: Moment
 
+    @model_validator(mode="after")
+    def _starts_before_it_ends(self) -> Self:
+        if type(self.start) is type(self.end) and self.start > self.end:
+            raise ValueError(f"the thaw starts at {self.start:g}, after its end at {self.end:g}; swap them")
+        return self
+
 
 class EveryNth(Settings):
     """Trained in every n-th step only (steps n-1, 2n-1, ...), frozen in between."""

@@ -116,7 +116,7 @@ def _flag(text: str, name: str) -> None:
 
 def _moment(text: str) -> Moment:
     number = float(text)
-    return int(number) if number >= 1 else number
+    return int(number) if number >= 1 and number.is_integer() else number
 
 
 def _shift(method: Method, text: str) -> Method:

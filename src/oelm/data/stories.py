@@ -87,7 +87,7 @@ def _last_sentence(dice: Dice, cast: Cast) -> str:
             f"{hero.name} was as {hero.trait} as ever, but {hero.she} never forgot what {friend.name} had done.",
             f"They still tell this story in {town}, and {friend.name} tells it best.",
             f"Then {hero.name} and {friend.name} walked home to {town} side by side.",
-            f"When {hero.she} was old, {hero.name} told it to the children of {town} and sent a letter to {friend.name}.",
+            f"When {hero.she} was old, {hero.name} told it to the children of {town} and wrote to {friend.name}.",
         ]
     )
 

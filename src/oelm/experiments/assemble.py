@@ -1,7 +1,9 @@
 """Where model, task, data and engine meet: one resolved config in, one finished run folder out."""
 
 import contextlib
-from collections.abc import Iterator
+import sys
+import time
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import torch
 import torch.distributed as dist
 from rich.console import Console
 
-from oelm.base.errors import CheckpointError, DataError
+from oelm.base.errors import CheckpointError, ConfigError, DataError
 from oelm.base.files import read_json, write_bytes, write_json, write_text
 from oelm.base.runtime import Runtime, choose_runtime
 from oelm.config.record import FreezeAudit, LayerGeometry, Record
@@ -18,6 +20,7 @@ from oelm.data.batches import TokenBatches, ValidationWindows
 from oelm.data.tokens import TokenFolder
 from oelm.method.cost import always_frozen
 from oelm.method.freezing import frozen_names
+from oelm.method.weights import Weight
 from oelm.model.gpt import GPT
 from oelm.model.initialise import initialise, measure_geometry
 from oelm.model.ledger import count_flops, count_weights, weight_table
@@ -34,20 +37,41 @@ from oelm.train.watch import watching
 
 def run(config: RunConfig, folder: Path, *, resume: bool, console: Console) -> Record | None:
     """Train what the config says into `folder`; the record is returned to the leading process, None to the others."""
+    began = time.perf_counter()
     runtime = choose_runtime(config.machine.device)
-    files = RunFolder(folder)
-    data = open_data(config)
+    _require_processes(config, runtime)
+    files, data = RunFolder(folder), open_data(config)
     task = language_modelling(config, data)
-    with _processes(runtime):
-        if not runtime.leads:
-            return _train(config, files, data, task, runtime, console)
-        with files.locked():
-            if files.finished:
-                raise CheckpointError(
-                    f"{folder} holds a finished run", "choose another --out-dir, or see `oelm compare`"
-                )
-            files.open(config, resume=resume)
-            return _train(config, files, data, task, runtime, console)
+    table = weight_table(config.model, config.method)
+    frozen_names(config.method.plan, table, 0, config.train.steps)  # matching nothing is refused before any work
+    with _processes(runtime), contextlib.ExitStack() as held:
+        _leader_first(runtime, lambda: held.enter_context(files.opened(config, resume=resume)))
+        model = build_model(config)
+        geometry = measure_geometry(model)
+        engine = _engine(config, model, table, runtime)
+        checkpoints = Checkpoints(files.checkpoint_folder, config.fingerprint)
+        _leader_first(runtime, lambda: _opening_files(config, files, checkpoints, model, data, runtime))
+        progress = Progress()
+        if checkpoints.steps():
+            moments, progress = checkpoints.load_latest(model)
+            engine.set_moments(moments)
+        progress.wall_seconds += time.perf_counter() - began
+        with stop_on_signal() as stop, watching(config, files, progress, runtime, console) as watch:
+            train(
+                engine,
+                task,
+                config.method.plan,
+                config,
+                progress,
+                events=watch.events,
+                checkpoints=checkpoints,
+                emit=watch.emit,
+                stop=stop,
+            )
+            if not runtime.leads:
+                return None
+            evidence = _audit(config, files, model, table)
+            return _finish(config, files, progress, data, runtime, geometry, evidence, watch.sessions)
 
 
 def open_data(config: RunConfig) -> TokenFolder:
@@ -94,22 +118,18 @@ def load_run(folder: Path, which: str = "last") -> tuple[GPT, RunFolder]:
     return model.eval(), files
 
 
-def _train(
-    config: RunConfig,
-    files: RunFolder,
-    data: TokenFolder,
-    task: LanguageModelling,
-    runtime: Runtime,
-    console: Console,
-) -> Record | None:
-    method, steps = config.method, config.train.steps
-    table = weight_table(config.model, method)
-    frozen_names(method.plan, table, 0, steps)  # a plan that matches nothing is refused before any work
-    model = build_model(config)
-    geometry = measure_geometry(model)
-    checkpoints = Checkpoints(files.checkpoint_folder, config.fingerprint)
-    digests = _opening_files(config, files, checkpoints, model, data, runtime)
-    engine = Engine(
+def _require_processes(config: RunConfig, runtime: Runtime) -> None:
+    """The config says how the global batch is shared out; other processes than those would train on another one."""
+    if config.train.processes != runtime.world:
+        raise ConfigError(
+            f"the config is for {config.train.processes} processes and there are {runtime.world}",
+            f"start it with torchrun --nproc-per-node {config.train.processes}, or give --data and the other settings "
+            "instead of --config",
+        )
+
+
+def _engine(config: RunConfig, model: GPT, table: tuple[Weight, ...], runtime: Runtime) -> Engine:
+    return Engine(
         model,
         table,
         config.optim,
@@ -117,50 +137,43 @@ def _train(
         precision=config.train.precision,
         accumulate=config.train.accumulate,
         seed=config.seed,
-        layer_lr=method.extras.layer_lr,
+        layer_lr=config.method.extras.layer_lr,
         compile_model=config.machine.compile,
     )
-    progress = Progress()
-    if checkpoints.steps():
-        moments, progress = checkpoints.load_latest(model)
-        engine.set_moments(moments)
-    with stop_on_signal() as stop, watching(config, files, progress, runtime, console) as watch:
-        train(
-            engine,
-            task,
-            method.plan,
-            config,
-            progress,
-            events=watch.events,
-            checkpoints=checkpoints,
-            emit=watch.emit,
-            stop=stop,
-        )
-        if not runtime.leads:
-            return None
-        held = always_frozen(method.plan, table, steps)
-        evidence = audit.audit(digests, model, frozen_names(method.plan, table, 0, steps), held)
-        return _finish(config, files, progress, data, runtime, geometry, evidence, watch.sessions)
 
 
 def _opening_files(
-    config: RunConfig,
-    files: RunFolder,
-    checkpoints: Checkpoints,
-    model: GPT,
-    data: TokenFolder,
-    runtime: Runtime,
-) -> dict[str, str]:
-    """Manifest and digests of a new run; the digests from its beginning for a resumed one."""
-    if runtime.leads:
-        checkpoints.open()
-        if not checkpoints.steps():
-            write_json(files.manifest_file, run_manifest(config, data.manifest, runtime))
-            write_bytes(files.tokenizer_file, data.tokenizer_path.read_bytes())
-            audit.write_start(files.audit_file, model)
-    if runtime.world > 1:
-        dist.barrier()
-    return audit.read_start(files.audit_file)
+    config: RunConfig, files: RunFolder, checkpoints: Checkpoints, model: GPT, data: TokenFolder, runtime: Runtime
+) -> None:
+    """Manifest, tokenizer and digests of a run that has no checkpoint yet; a resumed one finds its own."""
+    checkpoints.open()
+    if not checkpoints.steps():
+        write_json(files.manifest_file, run_manifest(config, data.manifest, runtime))
+        write_bytes(files.tokenizer_file, data.tokenizer_path.read_bytes())
+        audit.write_start(files.audit_file, model)
+
+
+def _leader_first(runtime: Runtime, act: Callable[[], object]) -> None:
+    """The leading process acts while the others wait; if it cannot, it says why and all end together."""
+    if runtime.world == 1:
+        act()
+        return
+    done = torch.zeros(1, device=runtime.device)
+    try:
+        if runtime.leads:
+            act()
+            done.fill_(1)
+    finally:
+        dist.all_reduce(done)
+    if not done.item():
+        sys.exit(2)
+
+
+def _audit(config: RunConfig, files: RunFolder, model: GPT, table: tuple[Weight, ...]) -> FreezeAudit:
+    """Compare the model with its digests from before the first step."""
+    plan, steps = config.method.plan, config.train.steps
+    before = audit.read_start(files.audit_file)
+    return audit.audit(before, model, frozen_names(plan, table, 0, steps), always_frozen(plan, table, steps))
 
 
 def _finish(
@@ -192,7 +205,7 @@ def _finish(
         sessions=sessions,
     )
     write_json(files.audit_file, {**read_json(files.audit_file), **evidence.model_dump(mode="json")})
-    write_json(files.timing_file, record.timing_stats(finished))
+    write_json(files.timing_file, record.timing_stats(finished, progress))
     write_text(files.record_file, finished.model_dump_json(indent=2) + "\n")
     return finished
 

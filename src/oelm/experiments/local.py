@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from oelm.base.files import make_folder, refusing_storage
 from oelm.config.run import RunConfig
 from oelm.config.settings import write_yaml
 from oelm.train.folder import RunFolder
+from oelm.train.stopping import stop_on_signal
 
 _POLL_SECONDS = 0.5
 _LAST_LINES = 5
@@ -44,13 +44,17 @@ def run_all(planned: Sequence[Planned], *, at_once: int, console: Console) -> No
 
     Ctrl-C or SIGTERM asks the running ones to save; the same call later goes on. Failures are reported at the end.
     """
+    for run in planned:
+        RunFolder(run.folder).refuse_other(run.config)
     waiting = [run for run in planned if not RunFolder(run.folder).finished]
-    threads = max(1, (os.cpu_count() or 1) // at_once)
+    threads = max(1, _cores() // at_once)
     failed: list[Planned] = []
     with _display(console, len(planned), len(planned) - len(waiting)) as (progress, total):
         running: list[_Started] = []
-        with _ended_together(running):
+        with stop_on_signal() as stop, _ended_together(running):
             while waiting or running:
+                if stop.signal is not None:
+                    raise SystemExit(128 + stop.signal)
                 while waiting and len(running) < at_once:
                     running.append(_start(waiting.pop(0), threads, progress))
                 time.sleep(_POLL_SECONDS)
@@ -72,8 +76,7 @@ def run_all(planned: Sequence[Planned], *, at_once: int, console: Console) -> No
 def _start(run: Planned, threads: int, progress: Progress) -> _Started:
     make_folder(run.folder)
     config_file = RunFolder(run.folder).config_file
-    if not config_file.exists():
-        write_yaml(run.config, config_file)
+    write_yaml(run.config, config_file)
     command = [sys.executable, "-m", "oelm", "train", "--config", str(config_file), "--resume"]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "TOKENIZERS_PARALLELISM": "false"}
     with refusing_storage(run.folder / "console.log"), (run.folder / "console.log").open("ab") as log:
@@ -107,11 +110,6 @@ def _show_state(started: _Started, progress: Progress) -> None:
 @contextlib.contextmanager
 def _ended_together(running: list[_Started]) -> Iterator[None]:
     """However we end, the runs are asked to save and are waited for; none is left behind."""
-
-    def stop(number: int, _frame: object) -> None:
-        raise SystemExit(128 + number)
-
-    previous = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
@@ -119,8 +117,11 @@ def _ended_together(running: list[_Started]) -> Iterator[None]:
             started.process.terminate()
         for started in running:
             started.process.wait()
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+
+
+def _cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextlib.contextmanager

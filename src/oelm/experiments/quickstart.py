@@ -49,8 +49,8 @@ def _request(method: str, seed: int, steps: int) -> TrainRequest:
         "width": 96,
         "heads": 4,
         "seq_len": 128,
-        "batch_size": 16,
+        "batch_size": 8,
         "lr": 3e-3,
-        "validation_sequences": 128,
+        "validation_sequences": 256,
     }
     return parse(TrainRequest, values, "quickstart")

@@ -60,7 +60,12 @@ def chosen_layers(choice: LayerChoice, layers: int) -> frozenset[int]:
         case AllLayers():
             return frozenset(range(layers))
         case OnlyLayers(layers=only):
-            return frozenset(only) & frozenset(range(layers))
+            if max(only) >= layers:
+                raise FreezeError(
+                    f"the freezing plan names layer {max(only)}, but there is no layer {max(only)} in this model",
+                    f"choose of the layers 0 to {layers - 1}",
+                )
+            return frozenset(only)
         case AllButLast(count=count):
             return frozenset(range(layers - count))
         case _:
@@ -85,8 +90,8 @@ def is_frozen(when: When, *, step: int, total_steps: int, layer: int, layers: in
 
 
 def at_step(moment: Moment, total_steps: int) -> int:
-    """A moment as a number of steps."""
-    return round(moment * total_steps) if isinstance(moment, float) else moment
+    """A moment as a number of steps: at least one, for a plan that freezes in no step would be a silent baseline."""
+    return max(1, round(moment * total_steps)) if isinstance(moment, float) else moment
 
 
 def describe(plan: FreezingPlan | None) -> str:

@@ -15,7 +15,7 @@ from oelm.method.weights import Product, Role, Weight
 
 
 def weight_table(config: GPTConfig, method: Method) -> tuple[Weight, ...]:
-    """Every tensor of the model, in the order of its parameters, and the absent ones."""
+    """Every tensor of the model, and the absent ones."""
     width = config.width
     rows = [
         Weight(name="token_embedding.weight", role=Role.TOKEN_EMBEDDING, count=config.vocabulary * width),

@@ -66,7 +66,7 @@ class LanguageModelling:
         loss = total / count
         return {
             "loss": loss,
-            "perplexity": math.exp(loss) if loss < 700 else math.inf,
+            "perplexity": math.exp(min(loss, 700.0)),  # beyond, a float ends and JSON has no infinity
             "bits_per_byte": loss / math.log(2) / self._bytes_per_token,
         }
 

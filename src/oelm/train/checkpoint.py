@@ -4,11 +4,15 @@ checkpoint/step-00000200/   model.safetensors  training.safetensors (moments, st
 checkpoint/best-00000150/   model.safetensors  training.json
 """
 
+import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -63,6 +67,8 @@ class Checkpoints:
     def __init__(self, folder: Path, fingerprint: str) -> None:
         self.folder = folder
         self._fingerprint = fingerprint
+        self._resumable_best = 0
+        """The best step that the latest checkpoint to resume from speaks of."""
 
     def open(self) -> None:
         """Make the folder and remove what a crash left half-written."""
@@ -74,19 +80,22 @@ class Checkpoints:
         tensors = {f"{_MOMENT}{name}:{part}": _plain(t) for name, state in moments.items() for part, t in state.items()}
         tensors[_STEP_SECONDS] = torch.tensor(progress.step_seconds, dtype=torch.float64)
         with writing_folder(self.folder / f"step-{progress.step:08d}") as folder:
-            save_file(_weights(model), folder / "model.safetensors")
-            save_file(tensors, folder / "training.safetensors")
+            _save_tensors(_weights(model), folder / "model.safetensors")
+            _save_tensors(tensors, folder / "training.safetensors")
             self._write_progress(folder, progress)
-        for old in self.steps()[:-_KEEP]:
-            shutil.rmtree(old, ignore_errors=True)
+        self._resumable_best = progress.best_step
+        _remove(self.steps()[:-_KEEP])
+        self._keep_best(progress.best_step)
 
     def save_best(self, model: nn.Module, progress: Progress) -> None:
-        """Write the weights of the best validation so far; the former best goes when the new one stands."""
+        """Write the weights of the best validation so far.
+
+        The former best goes when a checkpoint knows of the new one: a run killed before that resumes with the former.
+        """
         with writing_folder(self.folder / f"best-{progress.step:08d}") as folder:
-            save_file(_weights(model), folder / "model.safetensors")
+            _save_tensors(_weights(model), folder / "model.safetensors")
             self._write_progress(folder, progress)
-        for old in sorted(self.folder.glob("best-*"))[:-1]:
-            shutil.rmtree(old, ignore_errors=True)
+        self._keep_best(progress.step, self._resumable_best)
 
     def steps(self) -> list[Path]:
         """Checkpoints to resume from, oldest first."""
@@ -95,9 +104,11 @@ class Checkpoints:
     def load_latest(self, model: nn.Module) -> tuple[Moments, Progress]:
         """Restore the weights; returns the moments and the progress."""
         folder = self.steps()[-1]
-        progress = self._read_progress(folder)
+        with _readable(folder):
+            progress = self._read_progress(folder)
+            tensors = load_file(folder / "training.safetensors")
         load_weights(model, folder)
-        tensors = load_file(folder / "training.safetensors")
+        self._resumable_best = progress.best_step
         moments: Moments = {}
         for key, tensor in tensors.items():
             if key.startswith(_MOMENT):
@@ -105,6 +116,10 @@ class Checkpoints:
                 moments.setdefault(name, {})[part] = tensor
         progress.step_seconds = tensors[_STEP_SECONDS].tolist()
         return moments, progress
+
+    def _keep_best(self, *steps: int) -> None:
+        kept = {f"best-{step:08d}" for step in steps}
+        _remove([folder for folder in self.folder.glob("best-*") if folder.name not in kept])
 
     def _write_progress(self, folder: Path, progress: Progress) -> None:
         values = asdict(progress)
@@ -123,11 +138,31 @@ class Checkpoints:
 
 def load_weights(model: nn.Module, folder: Path) -> None:
     """Load `model.safetensors` of a checkpoint into a model of the same config."""
-    try:
+    with _readable(folder):
         model.load_state_dict(load_file(folder / "model.safetensors"))
-    except (RuntimeError, OSError) as error:
+
+
+@contextmanager
+def _readable(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except (RuntimeError, OSError, SafetensorError, json.JSONDecodeError, KeyError, TypeError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise CheckpointError(f"{folder} cannot be loaded: {reason}", "use the run's own config and files") from error
+        raise CheckpointError(
+            f"{folder} cannot be loaded: {reason}", "remove that folder to go on from the checkpoint before it"
+        ) from error
+
+
+def _save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
+    try:
+        save_file(tensors, path)
+    except SafetensorError as error:  # a full disk, but not as the system says it
+        raise OSError(str(error)) from error
+
+
+def _remove(folders: list[Path]) -> None:
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _weights(model: nn.Module) -> dict[str, Tensor]:

@@ -7,6 +7,7 @@ DDP does not notice a thaw and silently stops averaging; torch.compile ignores a
 
 import contextlib
 import gc
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -91,9 +92,9 @@ class Engine:
     def _wrap(self) -> None:
         """Data-parallel and compiled views of the model, made anew: neither notices a changed requires_grad."""
         self._wrapped = None
-        gc.collect()  # the old reducer must let go of its hooks before the new one hooks the same parameters
         wrapped: nn.Module = self.model
         if self.runtime.world > 1:
+            gc.collect()  # the old reducer must let go of its hooks before the new one hooks the same parameters
             wrapped = DistributedDataParallel(wrapped, broadcast_buffers=False)
         if self._compile:
             torch._dynamo.reset()
@@ -113,8 +114,9 @@ class Engine:
         for micro in range(self._accumulate):
             batch = self._to_device(task.training_batch(step, micro * self.runtime.world + self.runtime.rank, parts))
             last = micro == self._accumulate - 1
-            with self._gradients_stay_local(not last), self._arithmetic():
-                loss = task.loss(self._wrapped, batch)
+            with self._gradients_stay_local(not last):
+                with self._arithmetic():
+                    loss = task.loss(self._wrapped, batch)
                 loss.total.backward()  # type: ignore[no-untyped-call]
             sums[0] += loss.total.detach()
             sums[1] += loss.count
@@ -130,7 +132,7 @@ class Engine:
         """Clip and apply the gradients; returns their norm before clipping. Does nothing if that is not finite."""
         assert self._optimiser is not None
         norm = float(nn.utils.clip_grad_norm_(self.trained.values(), self._optim.clip))
-        if torch.isfinite(torch.tensor(norm)):
+        if math.isfinite(norm):
             for group in self._optimiser.param_groups:
                 group["lr"] = lr * group["lr_share"]
             self._optimiser.step()
@@ -148,6 +150,11 @@ class Engine:
                 sums = measured if sums is None else sums + measured
         self.model.train()
         return task.summarise(self._add_up_ragged(sums).cpu())
+
+    def wait_for_all(self) -> None:
+        """Return when every process has come here."""
+        if self.runtime.world > 1:
+            dist.barrier()
 
     # --- state -----------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -61,20 +61,28 @@ class RunFolder:
         """The last state written, if any."""
         return parse(StateFile, read_json(self.state_file), str(self.state_file)) if self.state_file.is_file() else None
 
-    def open(self, config: RunConfig, *, resume: bool) -> None:
-        """Make the folder ready for this config, or refuse before anything is lost."""
-        make_folder(self.path)
-        if self.config_file.is_file():
-            self._refuse_other(config)
-            if not resume and self.has_checkpoint:
+    @contextmanager
+    def opened(self, config: RunConfig, *, resume: bool) -> Iterator[None]:
+        """Hold the folder for a run of this config, or refuse before anything is lost."""
+        with self._locked():
+            if self.finished:
+                raise CheckpointError(
+                    f"{self.path} holds a finished run", "choose another --out-dir, or see `oelm compare`"
+                )
+            self.refuse_other(config)
+            if self.has_checkpoint and not resume:
                 raise CheckpointError(
                     f"{self.path} holds an unfinished run",
                     "add --resume to continue it, or choose another --out-dir",
                 )
-        sweep_leftovers(self.path)
-        write_yaml(config, self.config_file)
+            sweep_leftovers(self.path)
+            write_yaml(config, self.config_file)
+            yield
 
-    def _refuse_other(self, config: RunConfig) -> None:
+    def refuse_other(self, config: RunConfig) -> None:
+        """A folder with work in it belongs to the config that made it; one without may be taken over."""
+        if not (self.has_checkpoint or self.finished):
+            return
         existing = self.config()
         if existing.fingerprint != config.fingerprint:
             raise CheckpointError(
@@ -83,17 +91,17 @@ class RunFolder:
             )
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[None]:
         """Hold the folder: two processes never train one run. The lock dies with its holder, however that ends."""
         make_folder(self.path)
         lock = FileLock(self.path / "run.lock")
-        try:
-            with refusing_storage(self.path):
+        with refusing_storage(self.path):
+            try:
                 lock.acquire(timeout=0)
-        except Timeout as error:
-            raise CheckpointError(
-                f"another process is training in {self.path}", "wait for it, or choose another --out-dir"
-            ) from error
+            except Timeout as error:  # an OSError too, but not the disk's
+                raise CheckpointError(
+                    f"another process is training in {self.path}", "wait for it, or choose another --out-dir"
+                ) from error
         try:
             yield
         finally:
@@ -141,7 +149,8 @@ class EventLog:
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        with suppress(OSError):  # what a full disk did not take, `append` has complained about
+            self._file.close()
 
 
 class Heart:

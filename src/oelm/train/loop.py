@@ -46,29 +46,30 @@ def train(
     # A resumed run begins with the set of the step before, so that a change at this very step is seen as one.
     engine.ensure_frozen(frozen_names(plan, engine.table, max(0, progress.step - 1), steps))
     for step in range(progress.step, steps):
-        _freeze(engine, frozen_names(plan, engine.table, step, steps), step, emit)
         clock = time.perf_counter()
+        _freeze(engine, frozen_names(plan, engine.table, step, steps), step, emit)
         update = engine.accumulate(task, step, stop=stop.signal is not None)
-        _require_finite(update.loss, "loss", step, config)
+        _require_finite(update.loss, "loss", step + 1, config)
         lr = learning_rate(config.optim, step, steps)
         norm = engine.update(lr)
-        _require_finite(norm, "gradient", step, config)
+        _require_finite(norm, "gradient", step + 1, config)
         engine.runtime.synchronise()
         seconds = time.perf_counter() - clock
         progress.advance(loss=update.loss, tokens=update.tokens, seconds=seconds, timed=step >= first_timed)
 
         last = progress.step == steps
         if progress.step % machine.log_every == 0 or last:
-            emit(_step_event(progress, lr, norm, config))
+            emit(_step_event(progress, lr, norm))
             progress.clear_window()
         if progress.step % config.train.validate_every == 0 or last:
-            _validate(engine, task, progress, checkpoints, emit)
+            _validate(engine, task, progress, config, checkpoints, emit)
         if progress.step % machine.save_every == 0 or last or update.stop:
             progress.wall_seconds = time.perf_counter() - session_start
             if events is not None:
                 progress.events_bytes = events.sync()
                 checkpoints.save(engine.model, engine.moments(), progress)
         if update.stop and not last:
+            engine.wait_for_all()  # the first process to end takes the others down, and the leading one is still saving
             raise Interrupted(stop.signal or signal.SIGTERM)
 
 
@@ -89,14 +90,14 @@ def _freeze(engine: Engine, frozen: frozenset[str], step: int, emit: Emit) -> No
 def _require_finite(value: float, what: str, step: int, config: RunConfig) -> None:
     if not math.isfinite(value):
         raise DivergedError(
-            f"the {what} is {value} in step {step + 1}; nothing was updated and the last checkpoint is intact",
-            f"lower --max-lr (now {config.optim.lr:g}) or lengthen --warmup-steps (now {config.optim.warmup_steps})",
+            f"the {what} is {value} in step {step}; the run has stopped and its last checkpoint is intact",
+            f"lower --max-lr (now {config.optim.lr:g}) or lengthen --warmup-steps (now {config.optim.warmup_steps}) "
+            "in another --out-dir",
         )
 
 
-def _step_event(progress: Progress, lr: float, norm: float, config: RunConfig) -> StepEvent:
+def _step_event(progress: Progress, lr: float, norm: float) -> StepEvent:
     step_seconds = progress.window_seconds / progress.window_steps
-    tokens_per_step = config.train.sequences_per_step * config.model.context
     return StepEvent(
         step=progress.step,
         tokens=progress.tokens,
@@ -105,16 +106,19 @@ def _step_event(progress: Progress, lr: float, norm: float, config: RunConfig) -
         gradient_norm=norm,
         seconds=progress.training_seconds,
         step_seconds=step_seconds,
-        tokens_per_second=tokens_per_step / step_seconds,
+        tokens_per_second=progress.tokens / progress.step / step_seconds,
     )
 
 
-def _validate(engine: Engine, task: Task, progress: Progress, checkpoints: Checkpoints, emit: Emit) -> None:
+def _validate(
+    engine: Engine, task: Task, progress: Progress, config: RunConfig, checkpoints: Checkpoints, emit: Emit
+) -> None:
     clock = time.perf_counter()
     measures = engine.evaluate(task)
     engine.runtime.synchronise()
     progress.validation_seconds += time.perf_counter() - clock
     loss = measures["loss"]
+    _require_finite(loss, "validation loss", progress.step, config)
     emit(
         ValidationEvent(
             step=progress.step,

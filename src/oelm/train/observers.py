@@ -1,14 +1,16 @@
 """Who watches a run: the terminal (a bar, or plain lines), train.log and TensorBoard. None of them steers it."""
 
+import contextlib
 import math
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from oelm.base.files import refusing_storage
+from oelm.base.files import make_folder, refusing_storage
 from oelm.config.record import Event, FreezeEvent, StepEvent, ValidationEvent
 
 Emit = Callable[[Event], None]
@@ -52,7 +54,8 @@ class LogFile:
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        with contextlib.suppress(OSError):  # what a full disk did not take, `write` has complained about
+            self._file.close()
 
 
 class Terminal:
@@ -97,32 +100,49 @@ class Terminal:
 
 
 class TensorBoard:
-    """Scalars under the run's own folder; what a crash left behind the checkpoint is purged on resume."""
+    """Scalars under the run's own folder; what a crash left behind the checkpoint is purged on resume.
+
+    Written record by record and not by torch's SummaryWriter: that one puts the machine's name into the file's, and
+    its thread answers a full disk with a traceback.
+    """
 
     def __init__(self, folder: Path, start: int) -> None:
-        from torch.utils.tensorboard import SummaryWriter  # takes a second to import
+        from tensorboard.compat.proto.event_pb2 import SessionLog  # type: ignore[import-untyped]
+        from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignore[import-untyped]
 
-        with refusing_storage(folder):
-            self._writer = SummaryWriter(str(folder), purge_step=start)
+        self._path = make_folder(folder) / f"events.out.tfevents.{time.time_ns()}"
+        with refusing_storage(self._path):
+            self._file = self._path.open("wb")
+        self._records = RecordWriter(self._file)
+        self._write(file_version="brain.Event:2")
+        # TensorBoard forgets what older files say of this step and later ones; `start` itself was saved.
+        self._write(step=start + 1, session_log=SessionLog(status=SessionLog.START))
 
     def __call__(self, event: Event) -> None:
         """Write an event's scalars."""
         match event:
             case StepEvent():
-                self._add("train/loss", event.loss, event.step)
-                self._add("train/lr", event.lr, event.step)
-                self._add("train/gradient_norm", event.gradient_norm, event.step)
-                self._add("train/tokens_per_second", event.tokens_per_second, event.step)
+                names = ("loss", "lr", "gradient_norm", "tokens_per_second")
+                self._add({f"train/{name}": getattr(event, name) for name in names}, event.step)
             case ValidationEvent():
-                for name, value in event.measures.items():
-                    self._add(f"validation/{name}", value, event.step)
+                self._add({f"validation/{name}": value for name, value in event.measures.items()}, event.step)
             case FreezeEvent():
-                self._add("train/frozen_weights", event.frozen_weights, event.step)
+                self._add({"train/frozen_weights": event.frozen_weights}, event.step)
 
-    def _add(self, tag: str, value: float, step: int) -> None:
-        if math.isfinite(value):
-            self._writer.add_scalar(tag, value, step)
+    def _add(self, scalars: dict[str, float], step: int) -> None:
+        from tensorboard.compat.proto.summary_pb2 import Summary  # type: ignore[import-untyped]
+
+        values = [Summary.Value(tag=tag, simple_value=value) for tag, value in scalars.items() if math.isfinite(value)]
+        self._write(step=step, summary=Summary(value=values))
+
+    def _write(self, **content: Any) -> None:
+        from tensorboard.compat.proto import event_pb2  # type: ignore[import-untyped]
+
+        with refusing_storage(self._path):
+            self._records.write(event_pb2.Event(wall_time=time.time(), **content).SerializeToString())
+            self._records.flush()
 
     def close(self) -> None:
-        """Flush and close."""
-        self._writer.close()
+        """Close the file."""
+        with contextlib.suppress(OSError):  # what a full disk did not take, `_write` has complained about
+            self._file.close()

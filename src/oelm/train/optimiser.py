@@ -36,10 +36,8 @@ def make_optimiser(
 
 def lr_share(layer: int | None, layers: int, layer_lr: float, name: str) -> float:
     """layer_lr^(layers above): the top layer and the final norm train at 1, embeddings one below the bottom layer."""
-    if layer is None:
-        above = layers if "embedding" in name else 0
-    else:
-        above = layers - 1 - layer
+    outside = layers if "embedding" in name else 0
+    above = outside if layer is None else layers - 1 - layer
     return float(layer_lr**above)
 
 

@@ -4,6 +4,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import TypeAdapter
 
 from oelm.config.record import CurvePoint, Event, Record, Result, StepEvent, Timing, ValidationEvent
@@ -61,17 +62,34 @@ def timing(progress: Progress, *, tokens_per_step: float, peak_bytes: int) -> Ti
     )
 
 
-def timing_stats(record: Record) -> dict[str, Any]:
-    """`timing_stats.json` with the original's keys, so that its scripts go on working."""
-    method = record.config.method
+def timing_stats(record: Record, progress: Progress) -> dict[str, Any]:
+    """`timing_stats.json` with the original's keys, so that its scripts go on working. Times are in seconds."""
+    method, timing = record.config.method, record.timing
+    seconds = np.array(progress.step_seconds or [timing.mean_step_seconds])
+    validations = len(record.curve)
     return {
         "model_type": method.name,
         "init_method": method.query.value,
+        "dataset": record.config.data.name,
         "final_perplexity": record.result.measures.get("perplexity"),
-        "total_wall_time": record.timing.wall_seconds,
-        "mean_step_time": record.timing.mean_step_seconds,
-        "median_step_time": record.timing.median_step_seconds,
-        "validation_time": record.timing.validation_seconds,
-        "measured_steps": record.timing.measured_steps,
-        "peak_memory_bytes": record.timing.peak_bytes,
+        "total_wall_time": timing.wall_seconds,
+        "total_formatted": _formatted(timing.wall_seconds),
+        "num_steps_measured": timing.measured_steps,
+        "warmup_steps": record.config.train.steps - timing.measured_steps,
+        "mean_step_time": timing.mean_step_seconds,
+        "std_step_time": float(seconds.std()),
+        "median_step_time": timing.median_step_seconds,
+        "min_step_time": float(seconds.min()),
+        "max_step_time": float(seconds.max()),
+        "p95_step_time": float(np.percentile(seconds, 95)),
+        "p99_step_time": float(np.percentile(seconds, 99)),
+        "total_validation_time": timing.validation_seconds,
+        "mean_validation_time": timing.validation_seconds / validations,
+        "num_validations": validations,
+        "peak_memory_bytes": timing.peak_bytes,
     }
+
+
+def _formatted(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}h{minutes % 60:02d}m{rest:02d}s"

@@ -1,4 +1,7 @@
-"""Asking a run to stop: SIGTERM and Ctrl-C let it finish its step, save and end; a second one ends it at once."""
+"""Asking a run to stop: SIGTERM and Ctrl-C let it finish its step, save and end; a second Ctrl-C ends it at once.
+
+A second SIGTERM does not: a scheduler and torchrun may both send one for the same reason.
+"""
 
 import contextlib
 import os
@@ -29,10 +32,10 @@ def stop_on_signal() -> Iterator[StopRequest]:
     request = StopRequest()
 
     def ask(number: int, _frame: FrameType | None) -> None:
-        if request.signal is not None:
+        if request.signal is not None and number == signal.SIGINT:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
-        request.signal = number
+        request.signal = request.signal or number
 
     previous = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
     try:

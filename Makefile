@@ -1,0 +1,45 @@
+# make demo   from text to a verdict, offline, in a few minutes on two cores
+# make test   linters, types, the whole test suite      make test-core   without the slow tests
+# make bench  our training step beside Hugging Face GPT-2's
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+# Tests start many small processes: one thread each, as many at once as there are cores.
+TEST_ENV := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
+
+.PHONY: demo test test-core lint bench clean
+
+demo: $(VENV)/.ready
+	$(BIN)/oelm quickstart
+
+test: lint
+	$(TEST_ENV) $(BIN)/python -m pytest -n auto --dist worksteal
+
+test-core: lint
+	$(TEST_ENV) $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
+
+lint: $(VENV)/.ready-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.ready-dev
+	$(BIN)/python benchmarks/step_time.py
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "oelm needs Python 3.11 or newer. Fix: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) torch
+	$(PIP) --editable .
+	touch $@
+
+$(VENV)/.ready-dev: $(VENV)/.ready
+	$(PIP) --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,96 @@
+"""What is done to a Hugging Face model's Q and K: a method, drawn afresh or made from the pre-trained matrix."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from oelm.base.errors import ConfigError
+from oelm.config.method import Always, KeySource, Method, Projection
+from oelm.config.methods import METHODS, parse_method
+from oelm.method.projections import gain
+
+
+class Pretrained(StrEnum):
+    """What becomes of the pre-trained matrix where it is not replaced by a fresh draw."""
+
+    KEEP = "keep"
+    """It stays as it is."""
+    QR = "qr"
+    """Each head's rows are orthogonalised one after the other (QR), as the original did."""
+    POLAR = "polar"
+    """Each head takes the orthogonal frame nearest to it (the polar factor)."""
+
+
+NAMED: dict[str, Pretrained] = {
+    "keep": Pretrained.KEEP,
+    "oelm-qr": Pretrained.QR,
+    "oelm-polar": Pretrained.POLAR,
+}
+"""Methods for pre-trained models only. They freeze and vary like `oelm`: `oelm-qr+matched+all-but-last=1`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """A method and, unless Q and K are drawn afresh, what becomes of the pre-trained matrices."""
+
+    method: Method
+    pretrained: Pretrained | None
+
+    @property
+    def orthogonal(self) -> bool:
+        """Each head's rows are claimed to be orthogonal."""
+        fresh = self.method.query in (Projection.HEADWISE_ORTHOGONAL, Projection.GLOBAL_ORTHOGONAL)
+        return fresh if self.pretrained is None else self.pretrained is not Pretrained.KEEP
+
+    def unit_gain(self, projection: Projection, model_width: int) -> float:
+        """The norm of rows whose size does not follow the pre-trained ones."""
+        return 1.0 if self.pretrained else gain(projection, self.method.scale, model_width)
+
+
+def parse_operation(text: str | Method) -> Operation:
+    """The operation of a method or its name; refused if Hugging Face attention cannot run it.
+
+    A trained normal projection is what the model has already: `baseline` leaves it alone.
+    """
+    if isinstance(text, Method):
+        method, pretrained = text, None
+    else:
+        name, *modifiers = text.strip().split("+")
+        pretrained = NAMED.get(name)
+        if pretrained is None and name not in METHODS:
+            raise ConfigError(f"unknown method {name!r}", f"choose one of {', '.join([*NAMED, *METHODS])}")
+        method = parse_method("+".join(["oelm" if pretrained else name, *modifiers]))
+        method = method.model_copy(update={"name": "+".join([name, *method.name.split("+")[1:]])})
+    if pretrained is None and method.plan is None and method.query is Projection.NORMAL is method.key:
+        pretrained = Pretrained.KEEP
+    _refuse_what_attention_cannot_run(method, pretrained)
+    return Operation(method=method, pretrained=pretrained)
+
+
+def _refuse_what_attention_cannot_run(method: Method, pretrained: Pretrained | None) -> None:
+    extras, plan = method.extras, method.plan
+    have = {"key shift": extras.shift, "logit gain": extras.gain, "core": extras.core, "low-rank": extras.rank > 0}
+    if extra := next((name for name, on in have.items() if on), None):
+        raise ConfigError(
+            f"{method.name} has a {extra} in its attention, and Hugging Face's attention has no place for one",
+            "take the method without extras, such as oelm, or train it in oelm's own GPT",
+        )
+    if Projection.COORDINATE_FRAME in (method.query, method.key):
+        raise ConfigError(
+            f"{method.name} leaves a matrix out, and Hugging Face's attention always multiplies by one",
+            "take oelm (frozen, stored), or train it in oelm's own GPT",
+        )
+    if plan is not None and 0 < plan.ffn_share < 1:
+        raise ConfigError(
+            f"{method.name} freezes {plan.ffn_share:.3g} of each FFN, and its weights cannot be frozen in part",
+            "freeze Q and K only (oelm) or the whole FFN too (oelm-ffn)",
+        )
+    if method.key_source is not KeySource.OWN and (plan is None or not isinstance(plan.when, Always)):
+        raise ConfigError(
+            f"{method.name}: a {method.key_source} key is stored beside the query here, and training would part them",
+            "freeze both for good (oelm+tied), or train it in oelm's own GPT",
+        )
+    if method.key_source is not KeySource.OWN and pretrained is Pretrained.KEEP:
+        raise ConfigError(
+            f"{method.name} keeps the pre-trained keys, so they cannot be {method.key_source}",
+            "take oelm-qr, oelm-polar or oelm",
+        )

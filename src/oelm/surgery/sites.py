@@ -1,0 +1,120 @@
+"""The attention sites of a model: which layer, which kind, which two linear layers."""
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from oelm.base.errors import ConfigError
+from oelm.surgery.architectures import Architecture, Attention, Place, architecture_of
+from oelm.surgery.fused import split_fused
+
+# H heads  K head width  D model width
+
+
+@dataclass(frozen=True, kw_only=True)
+class Projector:
+    """One linear layer that makes queries or keys."""
+
+    name: str
+    linear: nn.Linear
+    head_width: int
+
+    @property
+    def heads(self) -> int:
+        """H: for keys of grouped-query attention fewer than for queries."""
+        return self.linear.out_features // self.head_width
+
+    @property
+    def w_HKD(self) -> Tensor:
+        """The matrix by heads, a view: head h in rows hK .. hK+K-1."""
+        return self.linear.weight.detach().view(self.heads, self.head_width, self.linear.in_features)
+
+    @property
+    def tensors(self) -> list[str]:
+        """The names of its weight and, if it has one, its bias."""
+        return [f"{self.name}.{part}" for part, _ in self.linear.named_parameters()]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """One attention. Layers are counted through all stacks: a decoder's follow on its encoder's."""
+
+    kind: Attention
+    layer: int
+    query: Projector
+    key: Projector
+    divides_logits: bool
+
+
+def open_sites(model: PreTrainedModel, kinds: Collection[str] | None = None) -> tuple[Site, ...]:
+    """The sites of these kinds (None: of all that the model has), fused weights split. Finding none is an error."""
+    row = architecture_of(model)
+    wanted = [Attention(kind) for kind in kinds] if kinds is not None else list(row.places)
+    found = [site for kind in wanted if kind in row.places for site in _sites(model, row, kind)]
+    missing = set(wanted) - {site.kind for site in found}
+    if not found or (kinds is not None and missing):
+        has = sorted({kind for kind in row.places if _modules(model, row.places[kind])})
+        raise ConfigError(
+            f"this {type(model).__name__} has no {' or '.join(sorted(missing))} attention",
+            f"choose of: {', '.join(has)}" if has else "give a model with attention layers of the known layout",
+        )
+    return tuple(sorted(found, key=lambda site: (site.layer, wanted.index(site.kind))))
+
+
+def layer_of(name: str, model: PreTrainedModel, row: Architecture) -> int | None:
+    """The layer that a module or tensor belongs to; None outside of all layers."""
+    for stack, offset in _offsets(model, row):
+        if match := re.search(rf"(?:^|\.){re.escape(stack)}\.(\d+)\.", name):
+            return offset + int(match[1])
+    return None
+
+
+def within_layer(name: str, row: Architecture) -> str | None:
+    """The rest of a name after its layer's: `attention.self.query.weight`."""
+    for stack in row.stacks:
+        if match := re.search(rf"(?:^|\.){re.escape(stack)}\.\d+\.(.+)$", name):
+            return match[1]
+    return None
+
+
+def _offsets(model: PreTrainedModel, row: Architecture) -> Iterator[tuple[str, int]]:
+    """Each stack with the number of layers below it."""
+    below = 0
+    for stack in row.stacks:
+        yield stack, below
+        pattern = re.compile(rf"(?:.*\.)?{re.escape(stack)}\.\d+")
+        below += sum(pattern.fullmatch(name) is not None for name, _ in model.named_modules())
+
+
+def _modules(model: PreTrainedModel, place: Place) -> list[str]:
+    pattern = re.compile(rf"(?:.*\.)?{re.escape(place.stack)}\.\d+\.{re.escape(place.module)}")
+    return [name for name, _ in model.named_modules() if pattern.fullmatch(name)]
+
+
+def _sites(model: PreTrainedModel, row: Architecture, kind: Attention) -> Iterator[Site]:
+    place = row.places[kind]
+    for attention in _modules(model, place):
+        split_fused(model, attention, dict(place.fused))
+        head_width = getattr(model.get_submodule(attention), row.head_width)
+        layer = layer_of(f"{attention}.", model, row)
+        assert layer is not None
+        yield Site(
+            kind=kind,
+            layer=layer,
+            query=_projector(model, f"{attention}.{place.query}", head_width),
+            key=_projector(model, f"{attention}.{place.key}", head_width),
+            divides_logits=row.divides_logits,
+        )
+
+
+def _projector(model: PreTrainedModel, name: str, head_width: int) -> Projector:
+    linear = model.get_submodule(name)
+    if type(linear) is not nn.Linear:
+        raise ConfigError(
+            f"{name} is a {type(linear).__name__}, not a plain linear layer",
+            "convert the model before adapters or quantisation are added",
+        )
+    return Projector(name=name, linear=linear, head_width=head_width)

@@ -1,0 +1,156 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from oelm.base.errors import StorageError
+from oelm.base.files import (
+    PARTIAL_PREFIX,
+    make_folder,
+    read_json,
+    sweep_leftovers,
+    write_bytes,
+    write_json,
+    write_text,
+    writing_folder,
+)
+
+SIZE = 4_000_000
+
+
+def names_in(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    write_text(tmp_path / "text", "über 中文\n")
+    assert (tmp_path / "text").read_bytes() == "über 中文\n".encode()
+    value = {"a": [1, 2.5, None], "b": "中"}
+    write_json(tmp_path / "value.json", value)
+    assert read_json(tmp_path / "value.json") == value
+    assert "中" in (tmp_path / "value.json").read_text(encoding="utf-8")
+    assert names_in(tmp_path) == {"text", "value.json"}
+
+
+def test_a_value_that_is_not_json_leaves_the_old_file(tmp_path: Path) -> None:
+    write_json(tmp_path / "value.json", 1)
+    with pytest.raises(TypeError):
+        write_json(tmp_path / "value.json", {"bad": object()})
+    assert read_json(tmp_path / "value.json") == 1
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from oelm.base.files import write_bytes
+for turn in range(10**9):
+    write_bytes(Path(sys.argv[1]), bytes([97 + turn % 2]) * {size})
+    print(turn, flush=True)
+"""
+
+
+def is_whole(content: bytes) -> bool:
+    return content in (b"a" * SIZE, b"b" * SIZE)
+
+
+def test_neither_a_reader_nor_a_kill_sees_a_partial_file(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITER.format(size=SIZE), str(path)], stdout=subprocess.PIPE
+    ) as writer:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        seen = [path.read_bytes() for _ in range(60)]
+        # A write in progress shows as a partial file beside the target: kill just then.
+        while not list(tmp_path.glob(f"{PARTIAL_PREFIX}*")):
+            pass
+        writer.kill()
+    assert all(is_whole(content) for content in seen)
+    assert len(set(seen)) == 2, "the writer wrote while we read"
+    assert is_whole(path.read_bytes())
+    sweep_leftovers(tmp_path)
+    assert names_in(tmp_path) == {"file"}
+
+
+def test_the_whole_file_check_would_notice_a_plain_write() -> None:
+    assert not is_whole(b"a" * (SIZE - 1))
+    assert not is_whole(b"a" * (SIZE // 2) + b"b" * (SIZE // 2))
+
+
+FULL_DISK = """
+import resource, sys
+from pathlib import Path
+from oelm.base.errors import StorageError
+from oelm.base.files import write_bytes, writing_folder
+folder = Path(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+def as_file():
+    write_bytes(folder / "file", b"x" * 5000)
+def as_folder():
+    with writing_folder(folder / "folder") as partial:
+        (partial / "inside").write_bytes(b"x" * 5000)
+for attempt in (as_file, as_folder):
+    try:
+        attempt()
+    except StorageError as error:
+        print(error)
+"""
+
+
+def test_a_full_disk_is_an_error_with_a_fix_and_what_was_there_stays(tmp_path: Path) -> None:
+    write_bytes(tmp_path / "file", b"old")
+    with writing_folder(tmp_path / "folder") as partial:
+        (partial / "inside").write_bytes(b"old")
+    run = subprocess.run([sys.executable, "-c", FULL_DISK, str(tmp_path)], capture_output=True, text=True, check=True)
+    lines = run.stdout.splitlines()
+    assert len(lines) == 2
+    assert all("cannot write" in line and "File too large" in line and "Fix: free space" in line for line in lines)
+    assert (tmp_path / "file").read_bytes() == b"old"
+    assert (tmp_path / "folder" / "inside").read_bytes() == b"old"
+    assert names_in(tmp_path) == {"file", "folder"}
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    for attempt in (make_folder, lambda path: write_text(path, "x")):
+        with pytest.raises(StorageError, match=r"cannot write .*file/below.*Fix:"):
+            attempt(tmp_path / "file" / "below")
+
+
+def test_a_folder_appears_only_when_it_is_complete(tmp_path: Path) -> None:
+    target = tmp_path / "folder"
+    with writing_folder(target) as partial:
+        (partial / "deep").mkdir()
+        (partial / "deep" / "a").write_text("a")
+        assert not target.exists()
+    assert (target / "deep" / "a").read_text() == "a"
+    assert names_in(tmp_path) == {"folder"}
+
+
+def test_a_folder_is_replaced_whole(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        with writing_folder(tmp_path / "folder") as partial:
+            (partial / name).write_text(name)
+    assert names_in(tmp_path / "folder") == {"second"}
+    assert names_in(tmp_path) == {"folder"}
+
+
+def test_a_failure_inside_leaves_the_old_folder_and_no_traces(tmp_path: Path) -> None:
+    with writing_folder(tmp_path / "folder") as partial:
+        (partial / "old").write_text("old")
+    with pytest.raises(ZeroDivisionError), writing_folder(tmp_path / "folder") as partial:
+        (partial / "new").write_text("new")
+        raise ZeroDivisionError
+    assert names_in(tmp_path / "folder") == {"old"}
+    assert names_in(tmp_path) == {"folder"}
+
+
+def test_sweeping_removes_leftovers_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / f"{PARTIAL_PREFIX}file-1").write_text("x")
+    (tmp_path / f"{PARTIAL_PREFIX}folder-1").mkdir()
+    (tmp_path / f"{PARTIAL_PREFIX}folder-1" / "x").write_text("x")
+    (tmp_path / "kept").write_text("x")
+    (tmp_path / ".hidden").write_text("x")
+    sweep_leftovers(tmp_path)
+    assert names_in(tmp_path) == {"kept", ".hidden"}

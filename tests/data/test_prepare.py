@@ -1,0 +1,321 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from oelm.base.errors import DataError, StorageError
+from oelm.config.manifest import TokenizerKind
+from oelm.data.hub import HubCorpus
+from oelm.data.prepare import prepare
+from oelm.data.progress import Silent
+from oelm.data.request import PrepareRequest
+from oelm.data.sources import Files, Hub, Stories
+from oelm.data.stories import stories
+from oelm.data.tokenizer import load_tokenizer, save_tokenizer, train_bpe
+from oelm.data.tokens import TokenFolder
+
+FILES = ("train.bin", "valid.bin", "tokenizer.json", "manifest.json")
+
+
+def run(request, out, overwrite=False):
+    return prepare(request, out, overwrite=overwrite, progress=Silent())
+
+
+def small(**changes):
+    return PrepareRequest(**{"source": Stories(count=60), "tokenizer": TokenizerKind.BPE, "vocabulary": 400} | changes)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in FILES}
+
+
+def decoded(folder: Path, split: str) -> list[str]:
+    data = TokenFolder.open(folder)
+    tokenizer = load_tokenizer(data.tokenizer_path)
+    tokens = getattr(data, split)
+    ends = np.flatnonzero(tokens == data.manifest.tokenizer.end_of_text)
+    parts = np.split(tokens, ends + 1)
+    assert len(parts[-1]) == 0, "the last document ends"
+    return [tokenizer.decode(part[:-1].tolist()) for part in parts[:-1]]
+
+
+@pytest.mark.parametrize("tokenizer", [TokenizerKind.BYTES, TokenizerKind.BPE])
+def test_every_document_is_in_one_split(tmp_path, tokenizer):
+    manifest = run(small(tokenizer=tokenizer), tmp_path / "data")
+    train, valid = decoded(tmp_path / "data", "train"), decoded(tmp_path / "data", "valid")
+    assert sorted(train + valid) == sorted(islice(stories(0), 60))
+    assert (len(train), len(valid)) == (manifest.train.documents, manifest.valid.documents) == (54, 6)
+    assert manifest.train.text_bytes == sum(map(len, train))
+    assert manifest.sources[0].bytes == manifest.train.text_bytes + manifest.valid.text_bytes
+    assert "6 whole documents" in manifest.holdout
+    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == sorted([*FILES, "request.json"])
+
+
+def test_the_tokenizer_is_learnt_from_training_documents_only(tmp_path):
+    run(small(), tmp_path / "data")
+    expected = train_bpe(iter(decoded(tmp_path / "data", "train")), 400)
+    save_tokenizer(expected, tmp_path / "expected.json")
+    assert (tmp_path / "expected.json").read_bytes() == (tmp_path / "data" / "tokenizer.json").read_bytes()
+
+
+def test_equal_requests_give_equal_bytes(tmp_path):
+    run(small(), tmp_path / "one")
+    run(small(), tmp_path / "two")
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+def test_files_with_validation_of_their_own(tmp_path):
+    (tmp_path / "a.txt").write_text("one\n<|endoftext|>\ntwo")
+    (tmp_path / "b.jsonl").write_text('{"body": "three"}\n')
+    request = small(
+        source=Files(paths=(str(tmp_path / "a.txt"),)),
+        valid=Files(paths=(str(tmp_path / "b.jsonl"),), text_field="body"),
+        tokenizer="bytes",
+    )
+    manifest = run(request, tmp_path / "data")
+    assert (decoded(tmp_path / "data", "train"), decoded(tmp_path / "data", "valid")) == (["one", "two"], ["three"])
+    assert [(source.name, source.split) for source in manifest.sources] == [("a.txt", "train"), ("b.jsonl", "valid")]
+    assert manifest.name == "a"
+    assert "source of its own" in manifest.holdout
+
+
+def test_a_text_of_few_documents_holds_out_its_end(tmp_path):
+    text = "".join(f"This is line {number}.\n" for number in range(400))
+    (tmp_path / "a.txt").write_text(text)
+    manifest = run(small(source=Files(paths=(str(tmp_path / "a.txt"),))), tmp_path / "data")
+    [train], [valid] = decoded(tmp_path / "data", "train"), decoded(tmp_path / "data", "valid")
+    assert train + valid == text
+    assert valid.startswith("This is")
+    assert "the last" in manifest.holdout
+
+
+def test_a_long_document_gets_one_end(tmp_path):
+    text = "word " * 600_000  # three pieces
+    (tmp_path / "a.txt").write_text(text)
+    run(small(source=Files(paths=(str(tmp_path / "a.txt"),)), tokenizer="bytes"), tmp_path / "data")
+    [train], [valid] = decoded(tmp_path / "data", "train"), decoded(tmp_path / "data", "valid")
+    assert train + valid == text
+
+
+def test_end_of_text_inside_a_document_stays_text(tmp_path):
+    (tmp_path / "a.jsonl").write_text("".join(f'{{"text": "{n} <|endoftext|> {n}"}}\n' for n in range(30)))
+    manifest = run(small(source=Files(paths=(str(tmp_path / "a.jsonl"),))), tmp_path / "data")
+    assert manifest.train.documents + manifest.valid.documents == 30
+    assert all("<|endoftext|>" in text for text in decoded(tmp_path / "data", "train"))
+
+
+def test_a_tokenizer_can_be_used_again(tmp_path):
+    run(small(), tmp_path / "one")
+    again = small(source=Stories(seed=1, count=30), tokenizer_files=(str(tmp_path / "one" / "tokenizer.json"),))
+    manifest = run(again, tmp_path / "two")
+    assert manifest.tokenizer == TokenFolder.open(tmp_path / "one").manifest.tokenizer
+    assert len(decoded(tmp_path / "two", "train")) == 27
+
+
+def test_a_wide_vocabulary_needs_32_bits(tmp_path):
+    names = "".join(f"{number:x} " for number in range(70_000))
+    (tmp_path / "a.txt").write_text(names)
+    source = Files(paths=(str(tmp_path / "a.txt"),))
+    manifest = run(small(source=source, vocabulary=66_000, holdout_share=0.01), tmp_path / "data")
+    assert manifest.tokenizer.vocabulary == 66_000
+    assert manifest.dtype == "uint32"
+    [train], [valid] = decoded(tmp_path / "data", "train"), decoded(tmp_path / "data", "valid")
+    assert train + valid == names
+
+
+def test_a_finished_folder_is_verified_and_left_alone(tmp_path):
+    first = run(small(), tmp_path / "data")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "data").iterdir()}
+    assert run(small(), tmp_path / "data") == first
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "data").iterdir()} == before
+    with (tmp_path / "data" / "train.bin").open("r+b") as file:
+        file.write(b"\x01\x02\x03")
+    with pytest.raises(DataError, match=r"train\.bin is damaged.*--overwrite"):
+        run(small(), tmp_path / "data")
+
+
+def test_another_request_is_refused_unless_it_may_overwrite(tmp_path):
+    run(small(), tmp_path / "data")
+    with pytest.raises(DataError, match="finished preparation with other settings.*--out.*--overwrite"):
+        run(small(vocabulary=300), tmp_path / "data")
+    assert run(small(vocabulary=300), tmp_path / "data", overwrite=True).tokenizer.vocabulary == 300
+
+
+def test_a_changed_input_is_noticed_and_a_moved_one_is_not_minded(tmp_path):
+    (tmp_path / "a.txt").write_text("some text\n" * 50)
+    request = small(source=Files(paths=(str(tmp_path / "a.txt"),)), tokenizer="bytes")
+    first = run(request, tmp_path / "data")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "a.txt").rename(tmp_path / "elsewhere" / "a.txt")
+    assert run(request, tmp_path / "data") == first
+    moved = small(source=Files(paths=(str(tmp_path / "elsewhere" / "a.txt"),)), tokenizer="bytes")
+    assert run(moved, tmp_path / "data") == first
+    (tmp_path / "a.txt").write_text("other text\n" * 50)
+    with pytest.raises(DataError, match=r"another version of .*a\.txt"):
+        run(request, tmp_path / "data")
+
+
+def test_files_of_others_are_not_overwritten(tmp_path):
+    (tmp_path / "train.bin").write_bytes(b"precious")
+    with pytest.raises(DataError, match=r"holds other data \(train\.bin\)"):
+        run(small(), tmp_path)
+    assert (tmp_path / "train.bin").read_bytes() == b"precious"
+
+
+@pytest.mark.parametrize("text", ["", " \n\n ", "<|endoftext|>\n<|endoftext|>\n"])
+def test_an_empty_corpus(tmp_path, text):
+    (tmp_path / "a.txt").write_text(text)
+    with pytest.raises(DataError, match=r"no text in a\.txt"):
+        run(small(source=Files(paths=(str(tmp_path / "a.txt"),))), tmp_path / "data")
+
+
+def test_empty_validation(tmp_path):
+    (tmp_path / "a.txt").write_text("")
+    with pytest.raises(DataError, match=r"no validation text in a\.txt"):
+        run(small(valid=Files(paths=(str(tmp_path / "a.txt"),))), tmp_path / "data")
+    (tmp_path / "b.txt").write_text("x")
+    with pytest.raises(DataError, match="too short to hold out"):
+        run(small(source=Files(paths=(str(tmp_path / "b.txt"),)), tokenizer="bytes"), tmp_path / "data2")
+
+
+def test_a_missing_input_leaves_no_folder_behind(tmp_path):
+    with pytest.raises(DataError, match="no file"):
+        run(small(source=Files(paths=(str(tmp_path / "absent.txt"),))), tmp_path / "data")
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_place_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="cannot write"):
+        run(small(), tmp_path / "file" / "data")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk(tmp_path):
+    (tmp_path / "data").mkdir()
+    run(small(), tmp_path / "data")
+    for name in ("manifest.json", "train.bin"):
+        (tmp_path / "data" / name).unlink()
+    (tmp_path / "data" / "train.bin").symlink_to("/dev/full")
+    with pytest.raises(StorageError, match=r"cannot write .*train\.bin: (No space left|Invalid argument)"):
+        run(small(), tmp_path / "data")
+
+
+def test_tokenizer_files_must_fit_the_kind():
+    with pytest.raises(ValidationError, match="no files at most"):
+        small(tokenizer="bytes", tokenizer_files=("a.json",))
+    with pytest.raises(ValidationError, match="1 files at most"):
+        small(tokenizer_files=("a.json", "b.json"))
+
+
+def test_hub_corpora_bring_their_validation_if_they_have_one():
+    tinystories = small(source=Hub(corpus=HubCorpus.TINYSTORIES, revision="abc"))
+    assert tinystories.validation == Hub(corpus=HubCorpus.TINYSTORIES, revision="abc", split="validation")
+    assert small(source=Hub(corpus=HubCorpus.OPENWEBTEXT)).validation is None
+    assert tinystories.label == "tinystories"
+
+
+DRIVER = """
+import sys
+from pathlib import Path
+from oelm.data import prepare as module
+from oelm.data.request import PrepareRequest
+from oelm.data.sources import Stories
+module.CHUNK_CHARACTERS = 20_000
+module.prepare(PrepareRequest(source=Stories(text_bytes=1_500_000), vocabulary=500), Path(sys.argv[1]))
+"""
+
+
+def drive(out: Path) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-c", DRIVER, str(out)], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    )
+
+
+def kill_once(out: Path, chunks: int) -> None:
+    """Start, wait until about `chunks` more chunks are in the journal, kill -9."""
+    process = drive(out)
+    train = out / "train.bin"
+    wanted = (train.stat().st_size if train.exists() else 0) + chunks * 8_000
+    while process.poll() is None and not (train.exists() and train.stat().st_size > wanted):
+        time.sleep(0.001)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
+def test_killed_at_any_instant_it_continues_to_the_same_bytes(tmp_path):
+    undisturbed, killed = drive(tmp_path / "undisturbed"), tmp_path / "killed"
+    assert undisturbed.wait() == 0
+    undisturbed.stderr.close()
+    kill_once(killed, chunks=3)
+    assert not (killed / "manifest.json").exists()
+    with (killed / "train.bin").open("ab") as file:
+        file.write(b"half a chunk that never got into the journal")
+    kill_once(killed, chunks=10)
+    last = drive(killed)
+    _, messages = last.communicate()
+    assert last.returncode == 0
+    assert "continuing an interrupted preparation after" in messages
+    assert contents(killed) == contents(tmp_path / "undisturbed")
+    assert not (killed / "journal.json").exists()
+
+
+def test_an_unfinished_folder_refuses_another_request(tmp_path):
+    kill_once(tmp_path / "data", chunks=1)
+    assert not (tmp_path / "data" / "manifest.json").exists()
+    with pytest.raises(DataError, match="an unfinished preparation with other settings"):
+        run(small(), tmp_path / "data")
+    assert run(small(), tmp_path / "data", overwrite=True).train.documents == 54
+
+
+def test_two_processes_do_not_share_a_folder(tmp_path):
+    import fcntl
+
+    run(small(), tmp_path / "data")
+    descriptor = os.open(tmp_path / "data", os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        with pytest.raises(DataError, match="by another process"):
+            run(small(), tmp_path / "data", overwrite=True)
+    finally:
+        os.close(descriptor)
+    assert run(small(), tmp_path / "data").train.documents == 54
+
+
+MEASURE = """
+import resource, sys
+from pathlib import Path
+from oelm.data.prepare import prepare
+from oelm.data.progress import Silent
+from oelm.data.request import PrepareRequest
+from oelm.data.sources import Files
+source = Files(paths=(sys.argv[1],))
+prepare(PrepareRequest(source=source, vocabulary=1000), Path(sys.argv[2]), progress=Silent())
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("separator", ["\n<|endoftext|>\n", "\n\n", " "])
+def test_memory_does_not_grow_with_the_corpus(tmp_path, separator):
+    """Documents, one document, one line: eight times the text takes about as much memory."""
+    text = separator.join(" ".join(text.split()) for text in islice(stories(0), 9000))
+    peaks = []
+    for times in (1, 8):
+        path = tmp_path / f"{times}.txt"
+        with path.open("w") as file:
+            for _ in range(times):
+                file.write(text + separator)
+        measured = subprocess.run(
+            [sys.executable, "-c", MEASURE, str(path), str(tmp_path / str(times))],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        peaks.append(int(measured.stdout) / 1024)
+    assert peaks[1] < 1.15 * peaks[0] + 20, peaks

@@ -1,0 +1,118 @@
+import os
+import subprocess
+import sys
+import time
+
+import pyarrow as pa
+import pytest
+from pydantic import ValidationError
+
+from oelm.base.errors import DataError
+from oelm.data.hub import HUB_DATASETS, HubCorpus
+from oelm.data.sources import Files, Hub, Stories, measure, open_source
+from oelm.data.stories import story
+
+
+def read(source):
+    return [piece.text for each in open_source(source) for piece in each.pieces()]
+
+
+def nothing(_: int) -> None:
+    pass
+
+
+def test_stories_by_count_and_by_bytes():
+    assert read(Stories(seed=3, count=4)) == [story(3, index) for index in range(4)]
+    size = measure(open_source(Stories(text_bytes=5000))[0].pieces(), nothing)
+    assert 5000 <= size.text_bytes < 5000 + 2000
+
+
+@pytest.mark.parametrize("values", [{}, {"count": 1, "text_bytes": 1}])
+def test_stories_have_one_size(values):
+    with pytest.raises(ValidationError, match="either as a number of stories or in bytes"):
+        Stories(**values)
+
+
+def test_files_in_their_order_with_name_and_digest(tmp_path):
+    (tmp_path / "b.txt").write_text("one\n<|endoftext|>\ntwo")
+    (tmp_path / "a.jsonl").write_text('{"text": "☃"}')
+    source = Files(paths=(str(tmp_path / "b.txt"), str(tmp_path / "a.jsonl")))
+    inputs = open_source(source)
+    assert [each.name for each in inputs] == ["b.txt", "a.jsonl"]
+    assert all(len(each.sha256) == 64 for each in inputs)
+    assert read(source) == ["one", "two", "☃"]
+    assert measure(inputs[1].pieces(), nothing) == (1, 3)
+
+
+def test_pieces_can_be_read_again(tmp_path):
+    (tmp_path / "a.txt").write_text("x " * 100)
+    [each] = open_source(Files(paths=(str(tmp_path / "a.txt"),)))
+    assert list(each.pieces()) == list(each.pieces())
+
+
+def test_a_missing_file(tmp_path):
+    with pytest.raises(DataError, match=r"no file .*absent\.txt"):
+        open_source(Files(paths=(str(tmp_path / "absent.txt"),)))
+
+
+@pytest.mark.parametrize("separator", ["", "a\nb", "a\r"])
+def test_a_separator_is_one_line(separator):
+    with pytest.raises(ValidationError):
+        Files(paths=("a.txt",), separator=separator)
+
+
+def cache(folder, corpus, rows, split, parts=1):
+    """The cache of `datasets` as it lies on the disk after a download."""
+    dataset = HUB_DATASETS[corpus]
+    place = folder / dataset.cache_folder / (dataset.config or "default") / "0.0.0" / dataset.revision
+    place.mkdir(parents=True, exist_ok=True)
+    for part in range(parts):
+        numbered = f"-{part:05}-of-{parts:05}" if parts > 1 else ""
+        table = pa.table({"text": rows[part::parts] if parts > 1 else rows})
+        with (
+            pa.OSFile(str(place / f"x-{split}{numbered}.arrow"), "wb") as file,
+            pa.ipc.new_stream(file, table.schema) as out,
+        ):
+            out.write_table(table, max_chunksize=2)
+
+
+def test_a_cached_corpus_needs_no_network(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path))
+    cache(tmp_path, HubCorpus.TINYSTORIES, ["one", "", "two", "three"], "train", parts=2)
+    cache(tmp_path, HubCorpus.TINYSTORIES, ["four"], "validation")
+    [train] = open_source(Hub(corpus=HubCorpus.TINYSTORIES))
+    assert [piece.text for piece in train.pieces()] == ["one", "two", "three"]
+    assert train.revision == HUB_DATASETS[HubCorpus.TINYSTORIES].revision
+    assert read(Hub(corpus=HubCorpus.TINYSTORIES, split="validation")) == ["four"]
+
+
+def test_lines_of_wikitext_become_articles(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path))
+    rows = ["", " = One = \n", "", " text \n", " = not a heading = \n", "", " = = Section = = \n", "", " more \n",
+            "", " = Two ( = ) = \n", "", " end \n"]  # fmt: skip
+    cache(tmp_path, HubCorpus.WIKITEXT103, rows, "train")
+    [article_one, article_two] = read(Hub(corpus=HubCorpus.WIKITEXT103))
+    assert article_one == " = One = \n text \n = not a heading = \n = = Section = = \n more \n"
+    assert article_two == " = Two ( = ) = \n end \n"
+
+
+@pytest.mark.parametrize("variables", [{"HF_HUB_OFFLINE": "1"}, {"HF_ENDPOINT": "http://127.0.0.1:9"}])
+@pytest.mark.parametrize("revision", [None, "main"])
+def test_without_the_hub_it_fails_at_once_with_the_fix(tmp_path, variables, revision):
+    code = (
+        "from oelm.data.sources import Hub, open_source; from oelm.data.hub import HubCorpus; "
+        f"open_source(Hub(corpus=HubCorpus.OPENWEBTEXT, revision={revision!r}))"
+    )
+    began = time.monotonic()
+    outcome = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "HF_HOME": str(tmp_path), **variables},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert time.monotonic() - began < 5
+    assert "DataError: cannot fetch openwebtext" in outcome.stderr
+    assert "on a machine with internet and copy the folder, or give local files: oelm prepare FILE" in outcome.stderr
+
+
+def test_every_corpus_is_pinned_to_a_commit():
+    assert set(HUB_DATASETS) == set(HubCorpus)
+    assert all(len(dataset.revision) == 40 for dataset in HUB_DATASETS.values())

@@ -1,0 +1,106 @@
+import pytest
+import torch
+from builders import MEDIUM_512, SMALL, VARIETY, bold_model, random_tokens
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from oelm.config.method import Method
+from oelm.config.methods import METHODS, parse_method
+from oelm.config.model import GPTConfig
+from oelm.method.cost import backward_flops, forward_flops, frozen_share
+from oelm.method.freezing import frozen_names
+from oelm.model.gpt import GPT
+from oelm.model.initialise import built
+from oelm.model.ledger import count_weights, products, weight_table
+
+# trained, frozen, absent
+MEDIUM_COUNTS = {
+    "baseline": (44_896_768, 0, 0),
+    "oelm": (41_751_040, 3_145_728, 0),
+    "oelm-frame": (41_751_136, 0, 3_145_728),
+    "oelm-lowrank": (41_849_440, 0, 3_145_728),
+    "oelm-core": (41_947_744, 1_572_864, 1_572_864),
+}
+
+
+def freeze(model: GPT, method: Method, config: GPTConfig) -> GPT:
+    names = frozen_names(method.plan, weight_table(config, method), 0, 100)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name not in names)
+    return model
+
+
+def counted(model: GPT) -> tuple[int, int]:
+    """Trained and frozen weights of a built model."""
+    trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    return trained, sum(parameter.numel() for parameter in model.parameters()) - trained
+
+
+@pytest.mark.parametrize("name", MEDIUM_COUNTS)
+def test_medium_512_to_the_digit(name: str) -> None:
+    method, (trained, frozen, absent) = METHODS[name], MEDIUM_COUNTS[name]
+    counts = count_weights(MEDIUM_512, method, 100)
+    assert (counts.trained, counts.frozen, counts.absent) == (trained, frozen, absent)
+    with torch.device("meta"):  # the real modules without their memory
+        model = GPT(MEDIUM_512, method)
+    assert counted(freeze(model, method, MEDIUM_512)) == (trained, frozen)
+
+
+def test_medium_512_with_memory_and_init() -> None:
+    model = built(GPT(MEDIUM_512, METHODS["oelm-core"]), seed=0)
+    assert counted(freeze(model, METHODS["oelm-core"], MEDIUM_512)) == MEDIUM_COUNTS["oelm-core"][:2]
+
+
+@pytest.mark.parametrize("name", VARIETY)
+def test_the_table_names_every_parameter_of_the_built_model(name: str) -> None:
+    method = parse_method(name)
+    table = weight_table(SMALL, method)
+    stored = {weight.name: weight.count for weight in table if weight.stored}
+    assert stored == {name: parameter.numel() for name, parameter in GPT(SMALL, method).named_parameters()}
+    assert len({weight.name for weight in table}) == len(table)
+
+
+@pytest.mark.parametrize("name", VARIETY)
+def test_absent_is_what_the_baseline_has_and_the_method_has_not(name: str) -> None:
+    method, plain = parse_method(name), GPT(SMALL, METHODS["baseline"])
+    absent = {weight.name for weight in weight_table(SMALL, method) if not weight.stored}
+    mine = dict(GPT(SMALL, method).named_parameters())
+    assert absent == {name for name, _ in plain.named_parameters() if name not in mine}
+
+
+def test_layers_and_roles_match_the_names() -> None:
+    for weight in weight_table(SMALL, parse_method("oelm-lowrank+freeze=0.25")):
+        in_layer = weight.name.startswith("layers.")
+        assert weight.layer == (int(weight.name.split(".")[1]) if in_layer else None)
+        assert weight.in_ffn_share == ("ffn_share" in weight.name)
+
+
+def torch_flops(model: GPT, *, backward: bool) -> int:
+    with sdpa_kernel(SDPBackend.MATH):
+        logits = model(random_tokens(model.config, 2, model.config.context)) if backward else None
+        with FlopCounterMode(display=False) as counter:
+            if logits is None:
+                model(random_tokens(model.config, 2, model.config.context))
+            else:
+                logits.sum().backward()
+    return int(counter.get_total_flops())
+
+
+@pytest.mark.parametrize("name", VARIETY)
+def test_flops_equal_torchs_own_count(name: str) -> None:
+    """Torch's plain attention computes all T x T pairs, ours counts the (T+1)/2 per token that the mask leaves."""
+    method = parse_method(name)
+    model = freeze(bold_model(name), method, SMALL)
+    rows, tokens = products(SMALL, method), 2 * SMALL.context
+    masked = SMALL.layers * (2 * SMALL.context - (SMALL.context + 1)) * SMALL.width  # multiply-adds per token
+    share = frozen_share(method.plan, weight_table(SMALL, method), 100)
+    assert torch_flops(model, backward=False) == tokens * (forward_flops(rows) + 2 * masked)
+    assert torch_flops(model, backward=True) == tokens * (backward_flops(rows, share) + 4 * masked)
+
+
+def test_the_flop_comparison_would_notice_one_thawed_matrix() -> None:
+    method = METHODS["oelm"]
+    model = freeze(bold_model("oelm"), method, SMALL)
+    frozen = torch_flops(model, backward=True)
+    model.get_parameter("layers.1.attention.q.weight").requires_grad_(True)
+    assert torch_flops(model, backward=True) - frozen == 2 * 2 * SMALL.context * SMALL.width**2

@@ -1,0 +1,156 @@
+"""A tiny corpus, tiny configs and a task with ragged counts."""
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+from rich.console import Console
+from torch import Tensor, nn
+
+from oelm.base.runtime import Runtime, generator_for
+from oelm.config.manifest import TokenizerKind
+from oelm.config.methods import parse_method
+from oelm.config.model import GPTConfig
+from oelm.config.record import TIME_FIELDS, Record
+from oelm.config.request import TrainRequest, resolve
+from oelm.config.run import OptimConfig, Precision, RunConfig
+from oelm.config.settings import parse
+from oelm.data.prepare import prepare
+from oelm.data.request import PrepareRequest
+from oelm.data.sources import Stories
+from oelm.data.tokens import read_manifest
+from oelm.experiments.assemble import build_model, run
+from oelm.model.gpt import GPT
+from oelm.model.initialise import initialise
+from oelm.model.ledger import weight_table
+from oelm.tasks.task import Batch, LossSum
+from oelm.train.engine import Engine
+from oelm.train.folder import RunFolder
+from oelm.train.record import read_events
+
+CPU = Runtime(torch.device("cpu"))
+QUIET = Console(quiet=True)
+TINY = {"layers": 2, "width": 16, "heads": 2, "ffn_width": 32, "seq_len": 16, "batch_size": 2}
+
+
+@cache
+def _tokens_folder() -> TemporaryDirectory[str]:
+    folder = TemporaryDirectory(prefix="oelm-tokens-")
+    request = PrepareRequest(source=Stories(text_bytes=40_000), tokenizer=TokenizerKind.BYTES)
+    prepare(request, Path(folder.name))
+    return folder
+
+
+def tokens() -> Path:
+    """A folder of token files, made once per process: about 36,000 bytes to train on."""
+    return Path(_tokens_folder().name)
+
+
+def tiny_config(method: str = "oelm", *, precision: Precision = Precision.FLOAT32, **changes: object) -> RunConfig:
+    """A run of a few milliseconds per step on `tokens()`."""
+    values = {
+        **TINY,
+        "method": method,
+        "steps": 20,
+        "lr": 1e-2,
+        "log_every": 5,
+        "validation_sequences": 8,
+        "tensorboard": False,
+        "device": "cpu",
+        "precision": precision,
+        **changes,
+    }
+    return resolve(parse(TrainRequest, values, "toy"), read_manifest(tokens()), str(tokens()))
+
+
+def flags(**changes: object) -> list[str]:
+    """The command line that asks for `tiny_config(**changes)`."""
+    settings = {"data": tokens(), **TINY, "steps": 20, "lr": 1e-2, "log_every": 5, "validation_sequences": 8}
+    words = [f"--{name.replace('_', '-')}={value}" for name, value in {**settings, **changes}.items()]
+    return ["train", *words, "--device=cpu", "--no-tensorboard"]
+
+
+def trained(config: RunConfig, folder: Path, *, resume: bool = False) -> Record:
+    record = run(config, folder, resume=resume, console=QUIET)
+    assert record is not None
+    return record
+
+
+def engine_for(config: RunConfig, model: GPT | None = None, **changes: object) -> Engine:
+    """The engine of a config as `run` makes it."""
+    settings = {"precision": config.train.precision, "accumulate": config.train.accumulate, "seed": config.seed}
+    model = model or build_model(config)
+    table = weight_table(config.model, config.method)
+    layer_lr = config.method.extras.layer_lr
+    return Engine(model, table, config.optim, CPU, layer_lr=layer_lr, **{**settings, **changes})  # type: ignore[arg-type]
+
+
+def last_weights(folder: Path) -> bytes:
+    """The bytes of the last checkpoint's weights."""
+    return (sorted((folder / "checkpoint").glob("step-*"))[-1] / "model.safetensors").read_bytes()
+
+
+def timeless_events(folder: Path) -> list[dict[str, object]]:
+    """All events without what differs between two otherwise equal runs."""
+    events = read_events(RunFolder(folder).events_file)
+    return [event.model_dump(exclude=set(TIME_FIELDS)) for event in events]
+
+
+def timeless_record(folder: Path) -> dict[str, object]:
+    values = RunFolder(folder).record().model_dump(exclude={"timing", "sessions"})
+    values["curve"] = [{name: value for name, value in point.items() if name != "seconds"} for point in values["curve"]]
+    return values
+
+
+RAGGED = GPTConfig(layers=2, width=16, heads=2, ffn_width=32, context=8, vocabulary=13)
+RAGGED_OPTIM = OptimConfig(lr=1e-2, warmup_steps=0)
+
+
+def ragged_engine(method: str = "baseline", *, accumulate: int = 1, runtime: Runtime = CPU) -> Engine:
+    """A float64 engine for `RaggedTask`."""
+    chosen = parse_method(method)
+    model = GPT(RAGGED, chosen)
+    initialise(model, seed=0)
+    table = weight_table(RAGGED, chosen)
+    return Engine(model, table, RAGGED_OPTIM, runtime, precision=Precision.FLOAT64, accumulate=accumulate, seed=0)
+
+
+class RaggedTask:
+    """Next-token prediction where sequence i of 8 counts only its first i + 1 targets: counts differ between parts."""
+
+    name = "ragged"
+    sequences = 8
+
+    def training_batch(self, step: int, part: int, parts: int) -> Batch:
+        shape = (self.sequences, RAGGED.context + 1)
+        window = torch.randint(RAGGED.vocabulary, shape, generator=generator_for(step, "ragged"))
+        targets = window[:, 1:].clone()
+        for index, row in enumerate(targets):
+            row[index + 1 :] = -100
+        size = self.sequences // parts
+        mine = slice(part * size, (part + 1) * size)
+        return {"tokens": window[mine, :-1], "targets": targets[mine]}
+
+    def validation_batches(self, part: int, parts: int) -> Iterator[Batch]:
+        yield self.training_batch(1000, part, parts)
+
+    def loss(self, model: nn.Module, batch: Batch) -> LossSum:
+        logits, targets = model(batch["tokens"]).flatten(0, 1), batch["targets"].flatten()
+        total = nn.functional.cross_entropy(logits, targets, ignore_index=-100, reduction="sum")
+        return LossSum(total, (targets != -100).sum())
+
+    def measure(self, model: nn.Module, batch: Batch) -> Tensor:
+        loss = self.loss(model, batch)
+        return torch.stack([loss.total.double(), loss.count.double()])
+
+    def summarise(self, sums: Tensor) -> dict[str, float]:
+        return {"loss": float(sums[0] / sums[1])}
+
+    def tokens(self, batch: Batch) -> int:
+        return batch["tokens"].numel()
+
+
+def gradients(engine: Engine) -> dict[str, Tensor]:
+    return {name: p.grad.clone() for name, p in engine.model.named_parameters() if p.grad is not None}
