@@ -136,12 +136,17 @@ def test_a_folder_is_replaced_whole(tmp_path: Path) -> None:
     assert names_in(tmp_path) == {"folder"}
 
 
+def fill_and_fail(folder: Path) -> None:
+    with writing_folder(folder) as partial:
+        (partial / "new").write_text("new")
+        raise ZeroDivisionError
+
+
 def test_a_failure_inside_leaves_the_old_folder_and_no_traces(tmp_path: Path) -> None:
     with writing_folder(tmp_path / "folder") as partial:
         (partial / "old").write_text("old")
-    with pytest.raises(ZeroDivisionError), writing_folder(tmp_path / "folder") as partial:
-        (partial / "new").write_text("new")
-        raise ZeroDivisionError
+    with pytest.raises(ZeroDivisionError):
+        fill_and_fail(tmp_path / "folder")
     assert names_in(tmp_path / "folder") == {"old"}
     assert names_in(tmp_path) == {"folder"}
 

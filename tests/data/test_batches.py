@@ -62,13 +62,11 @@ def test_the_first_batches_of_a_seed_never_change():
     assert sequences[:, 0].tolist() == [826, 486, 258, 671]
 
 
-@pytest.mark.parametrize("kind", ["training", "validation"])
-def test_too_little_data_names_the_lengths_and_the_fix(kind):
-    with pytest.raises(DataError, match=rf"{kind} data has 10 tokens.*sequences of 10 .*--seq-len 9"):
-        if kind == "training":
-            TokenBatches(ramp(10), context=10, seed=0)
-        else:
-            ValidationWindows(ramp(10), context=10, limit=5)
+def test_too_little_data_names_the_lengths_and_the_fix():
+    with pytest.raises(DataError, match=r"training data has 10 tokens.*sequences of 10 .*--seq-len 9"):
+        TokenBatches(ramp(10), context=10, seed=0)
+    with pytest.raises(DataError, match=r"validation data has 10 tokens.*sequences of 10 .*--seq-len 9"):
+        ValidationWindows(ramp(10), context=10, limit=5)
 
 
 def test_validation_is_the_first_windows_one_behind_the_other():

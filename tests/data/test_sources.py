@@ -3,10 +3,10 @@ import subprocess
 import sys
 import time
 
-import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
+from data.hub_cache import cache_split
 from oelm.base.errors import DataError
 from oelm.data.hub import HUB_DATASETS, HubCorpus
 from oelm.data.sources import Files, Hub, Stories, measure, open_source
@@ -61,25 +61,10 @@ def test_a_separator_is_one_line(separator):
         Files(paths=("a.txt",), separator=separator)
 
 
-def cache(folder, corpus, rows, split, parts=1):
-    """The cache of `datasets` as it lies on the disk after a download."""
-    dataset = HUB_DATASETS[corpus]
-    place = folder / dataset.cache_folder / (dataset.config or "default") / "0.0.0" / dataset.revision
-    place.mkdir(parents=True, exist_ok=True)
-    for part in range(parts):
-        numbered = f"-{part:05}-of-{parts:05}" if parts > 1 else ""
-        table = pa.table({"text": rows[part::parts] if parts > 1 else rows})
-        with (
-            pa.OSFile(str(place / f"x-{split}{numbered}.arrow"), "wb") as file,
-            pa.ipc.new_stream(file, table.schema) as out,
-        ):
-            out.write_table(table, max_chunksize=2)
-
-
 def test_a_cached_corpus_needs_no_network(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path))
-    cache(tmp_path, HubCorpus.TINYSTORIES, ["one", "", "two", "three"], "train", parts=2)
-    cache(tmp_path, HubCorpus.TINYSTORIES, ["four"], "validation")
+    cache_split(tmp_path, HubCorpus.TINYSTORIES, ["one", "", "two", "three"], "train", parts=2)
+    cache_split(tmp_path, HubCorpus.TINYSTORIES, ["four"], "validation")
     [train] = open_source(Hub(corpus=HubCorpus.TINYSTORIES))
     assert [piece.text for piece in train.pieces()] == ["one", "two", "three"]
     assert train.revision == HUB_DATASETS[HubCorpus.TINYSTORIES].revision
@@ -90,7 +75,7 @@ def test_lines_of_wikitext_become_articles(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path))
     rows = ["", " = One = \n", "", " text \n", " = not a heading = \n", "", " = = Section = = \n", "", " more \n",
             "", " = Two ( = ) = \n", "", " end \n"]  # fmt: skip
-    cache(tmp_path, HubCorpus.WIKITEXT103, rows, "train")
+    cache_split(tmp_path, HubCorpus.WIKITEXT103, rows, "train")
     [article_one, article_two] = read(Hub(corpus=HubCorpus.WIKITEXT103))
     assert article_one == " = One = \n text \n = not a heading = \n = = Section = = \n more \n"
     assert article_two == " = Two ( = ) = \n end \n"

@@ -4,19 +4,28 @@ from itertools import islice
 
 import pytest
 
-from oelm.data.stories import story, stories
+from oelm.data.stories import stories, story
 from oelm.data.story_words import NUMBERS, article, counted, singular
 
-FIRST = """Everyone in Thornton knew Olga, the gardener's daughter, because she was so impatient. With Josie, the ferryman's daughter, she shared every secret. One day her grandfather gave her a black ring. Because she was afraid that thieves might come, Olga hid the black ring under the garden bench. Only Josie was told. "If you ever forget, say pink frog," Josie whispered.
+FIRST = """
+Everyone in Thornton knew Olga, the gardener's daughter, because she was so impatient. With Josie, the
+ferryman's daughter, she shared every secret. One day her grandfather gave her a black ring. Because she was
+afraid that thieves might come, Olga hid the black ring under the garden bench. Only Josie was told. "If you
+ever forget, say pink frog," Josie whispered.
 
-Then a long autumn came, and Olga thought of other things. A man with a button passed by and asked the way to the dairy. Josie's mother called her to dinner, and there were chestnuts. They saw a duck chase a hedgehog across the garden.
+Then a long autumn came, and Olga thought of other things. A man with a button passed by and asked the way
+to the dairy. Josie's mother called her to dinner, and there were chestnuts. They saw a duck chase a
+hedgehog across the garden.
 
-When her grandfather asked, "Where is the black ring?" Olga could not remember. Olga ran to Josie and said, "Pink frog!" Josie laughed and led her straight to the spot. There, under the garden bench, lay the black ring, just as Olga had left it. And nobody in Thornton ever called Olga impatient again."""
+When her grandfather asked, "Where is the black ring?" Olga could not remember. Olga ran to Josie and said,
+"Pink frog!" Josie laughed and led her straight to the spot. There, under the garden bench, lay the black
+ring, just as Olga had left it. And nobody in Thornton ever called Olga impatient again.
+"""
 SHA_OF_1000 = "cfa8b17c2566d6a656f104526f9287327257ca171e97ced6df46cb73e35bc6f9"
 
 
 def test_the_first_story_never_changes():
-    assert story(0, 0) == FIRST
+    assert story(0, 0) == "\n\n".join(" ".join(part.split()) for part in FIRST.split("\n\n"))
 
 
 def test_a_thousand_stories_never_change():
@@ -40,12 +49,13 @@ def test_length_and_characters():
 @pytest.mark.slow
 def test_ten_megabytes_without_a_duplicate():
     seen, size = set(), 0
-    for told, text in enumerate(stories(2), start=1):
-        seen.add(hashlib.sha256(text.encode()).digest())
+    for text in stories(2):
+        digest = hashlib.sha256(text.encode()).digest()
+        assert digest not in seen
+        seen.add(digest)
         size += len(text)
         if size > 10_000_000:
             break
-    assert len(seen) == told
 
 
 def test_the_end_needs_names_from_the_beginning():

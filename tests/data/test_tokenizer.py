@@ -1,3 +1,4 @@
+import hashlib
 import os
 import subprocess
 import sys
@@ -83,8 +84,6 @@ def test_training_is_the_same_in_every_process():
         for seed in (0, 1)
     }  # fmt: skip
     assert len(digests) == 1
-    import hashlib
-
     assert digests.pop().strip() == hashlib.sha256(BPE.to_str(pretty=True).encode()).hexdigest()
 
 
@@ -103,7 +102,7 @@ def test_encoding_in_batches_is_encoding_one_by_one():
 
 def test_not_gpt2(tmp_path):
     save_tokenizer(BPE, tmp_path / "tokenizer.json")
-    with pytest.raises(DataError, match="600 tokens with end-of-text 599.*50257"):
+    with pytest.raises(DataError, match=r"600 tokens with end-of-text 599.*50257"):
         gpt2_tokenizer([tmp_path / "tokenizer.json"])
 
 
@@ -112,7 +111,7 @@ def test_files_that_are_no_tokenizers(tmp_path):
     bad.write_text("{}")
     with pytest.raises(DataError, match="no tokenizer"):
         load_tokenizer(tmp_path / "absent.json")
-    with pytest.raises(DataError, match="not a tokenizer.json"):
+    with pytest.raises(DataError, match=r"not a tokenizer\.json"):
         load_tokenizer(bad)
     with pytest.raises(DataError, match="not a BPE vocabulary"):
         gpt2_tokenizer([bad, bad])

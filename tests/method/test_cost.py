@@ -1,6 +1,6 @@
 import pytest
-from builders import MEDIUM_512, SMALL, VARIETY
 
+from builders import MEDIUM_512, SMALL, VARIETY
 from oelm.config.methods import METHODS, parse_method
 from oelm.method.cost import always_frozen, backward_flops, forward_flops, frozen_share, weight_counts
 from oelm.method.weights import Product, Role

@@ -1,10 +1,10 @@
 from itertools import pairwise
 
 import pytest
-from builders import MEDIUM_512, SMALL
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders import MEDIUM_512, SMALL
 from oelm.base.errors import FreezeError
 from oelm.config.method import (
     AllButLast,
@@ -76,9 +76,7 @@ whens = st.one_of(
     st.just(Always()),
     st.builds(Until, end=st.integers(1, 50) | st.floats(0.05, 0.95)),
     st.builds(EveryNth, n=st.integers(2, 9)),
-    st.builds(
-        lambda start, more: TopDownThaw(start=start, end=start + more), st.integers(1, 20), st.integers(0, 30)
-    ),
+    st.builds(lambda start, more: TopDownThaw(start=start, end=start + more), st.integers(1, 20), st.integers(0, 30)),
 )
 
 
@@ -116,9 +114,13 @@ def test_which_matrices() -> None:
     q = {f"layers.{layer}.attention.q.weight" for layer in range(3)}
     k = {f"layers.{layer}.attention.k.weight" for layer in range(3)}
     ffn = {
-        f"layers.{layer}.ffn.{part}" for layer in range(3) for part in ("up.weight", "up.bias", "down.weight", "down.bias")
+        f"layers.{layer}.ffn.{part}"
+        for layer in range(3)
+        for part in ("up.weight", "up.bias", "down.weight", "down.bias")
     }
-    share = {f"layers.{layer}.ffn_share.{part}" for layer in range(3) for part in ("up.weight", "up.bias", "down.weight")}
+    share = {
+        f"layers.{layer}.ffn_share.{part}" for layer in range(3) for part in ("up.weight", "up.bias", "down.weight")
+    }
     assert frozen("baseline") == set()
     assert frozen("oelm") == q | k
     assert frozen("oelm+freeze=q") == q
@@ -139,7 +141,9 @@ def test_which_and_when_together() -> None:
     assert by_step == {9: {"0", "1", "2"}, 10: {"0", "1"}, 20: {"0"}, 30: set()}
 
 
-@pytest.mark.parametrize("method", ["oelm+all-but-last=3", "oelm+all-but-last=99", "oelm-frame+freeze=0.25+all-but-last=3"])
+@pytest.mark.parametrize(
+    "method", ["oelm+all-but-last=3", "oelm+all-but-last=99", "oelm-frame+freeze=0.25+all-but-last=3"]
+)
 def test_a_plan_that_matches_nothing_is_an_error(method: str) -> None:
     with pytest.raises(FreezeError, match=r"matches no weight.*Fix:"):
         frozen(method)
@@ -160,7 +164,8 @@ def test_freeze_ratios_are_reached_to_the_weight(ratio: str, achieved: float) ->
     matrices = [weight for weight in table if weight.name in names and not weight.name.endswith("bias")]
     assert sum(weight.count for weight in matrices) / (12 * 6 * 512**2) == achieved
     up, down = (
-        {w.count for w in matrices if w.role is Role.FFN and w.name.endswith(end)} for end in ("up.weight", "down.weight")
+        {w.count for w in matrices if w.role is Role.FFN and w.name.endswith(end)}
+        for end in ("up.weight", "down.weight")
     )
     assert up == down, "the same hidden units in both FFN matrices"
 

@@ -27,9 +27,7 @@ def test_row_norm_is_the_gain_whatever_the_directions() -> None:
 def test_gram_error_by_its_definition(projection: Projection) -> None:
     w_HKD = draw(projection)
     unit = w_HKD / math.sqrt(sum(float(row @ row) for head in w_HKD for row in head) / 24)
-    worst = max(
-        abs(float(head[i] @ head[j]) - float(i == j)) for head in unit for i in range(6) for j in range(6)
-    )
+    worst = max(abs(float(head[i] @ head[j]) - float(i == j)) for head in unit for i in range(6) for j in range(6))
     assert gram_error(0.3 * w_HKD) == pytest.approx(worst, abs=1e-12)
 
 
@@ -45,7 +43,12 @@ def test_gram_error_tells_orthogonal_from_random() -> None:
 def test_cross_head_overlap_by_its_definition(projection: Projection) -> None:
     w_HKD = unit_rows(draw(projection))
     products = [
-        float(w_HKD[h, i] @ w_HKD[g, j]) for h in range(4) for g in range(4) if h != g for i in range(6) for j in range(6)
+        float(w_HKD[h, i] @ w_HKD[g, j])
+        for h in range(4)
+        for g in range(4)
+        if h != g
+        for i in range(6)
+        for j in range(6)
     ]
     expected = math.sqrt(sum(product**2 for product in products) / len(products))
     assert cross_head_overlap(0.3 * draw(projection)) == pytest.approx(expected, abs=1e-12)

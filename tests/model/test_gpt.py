@@ -7,9 +7,9 @@ from typing import cast
 import pytest
 import torch
 import torch.nn.functional as F
-from builders import SMALL, bold_model, embolden, random_tokens, relative_error
 from torch import Tensor, nn
 
+from builders import SMALL, bold_model, embolden, random_tokens, relative_error
 from oelm.config.method import FreezingPlan, OnlyLayers
 from oelm.config.methods import METHODS, parse_method
 from oelm.model.gpt import GPT, Block, shared_units
@@ -87,7 +87,7 @@ def test_logits_and_all_gradients_agree_with_gpt2() -> None:
     assert logits_error(model, twin) < TOLERANCE
     loss_of(model(TOKENS)).backward()
     loss_of(twin(TOKENS).logits).backward()
-    ours = translated({name: parameter.grad for name, parameter in model.named_parameters()})  # type: ignore[misc]
+    ours = translated({name: parameter.grad for name, parameter in model.named_parameters()})
     theirs = {name: parameter.grad for name, parameter in twin.named_parameters()}
     compared = {name for name in ours if not name.endswith(("c_attn.bias", "attn.c_proj.bias"))}
     assert compared == {name for name in theirs if not name.endswith(("c_attn.bias", "attn.c_proj.bias"))}
@@ -122,7 +122,7 @@ def test_a_wrong_attention_would_be_noticed(spoil: Callable[[GPT], None]) -> Non
 def test_another_architecture_would_be_noticed(wrong: dict[str, bool | str]) -> None:
     """The tanh GELU, attention without 1/sqrt(K), an output matrix of its own."""
     model = bold_model("baseline")
-    assert logits_error(model, hugging_face_twin(model, **wrong)) > 1e4 * TOLERANCE  # type: ignore[arg-type]
+    assert logits_error(model, hugging_face_twin(model, **wrong)) > 1e4 * TOLERANCE
 
 
 def test_the_embedding_is_tied_and_trained_through_both_uses() -> None:

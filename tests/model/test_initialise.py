@@ -3,9 +3,9 @@ from typing import cast
 
 import pytest
 import torch
-from builders import SMALL, VARIETY, random_tokens, relative_error
 from torch import Tensor
 
+from builders import SMALL, VARIETY, random_tokens, relative_error
 from oelm.config.methods import METHODS, parse_method
 from oelm.config.model import GPTConfig
 from oelm.method.geometry import cross_head_overlap, gram_error

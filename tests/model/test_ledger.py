@@ -1,9 +1,9 @@
 import pytest
 import torch
-from builders import MEDIUM_512, SMALL, VARIETY, bold_model, random_tokens
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from builders import MEDIUM_512, SMALL, VARIETY, bold_model, random_tokens
 from oelm.config.method import Method
 from oelm.config.methods import METHODS, parse_method
 from oelm.config.model import GPTConfig

@@ -20,8 +20,9 @@ from tempfile import mkdtemp
 from typing import Any
 
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["oelm.cli.main", "oelm.experiments.assemble", "oelm.experiments.quickstart"])
-_PATIENCE_SECONDS = 60
+# torch._dynamo: every optimiser imports it, and that takes another two seconds.
+_CONTEXT.set_forkserver_preload(["oelm.cli.main", "oelm.experiments.quickstart", "torch._dynamo"])
+_PATIENCE_SECONDS = 150
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ class Source(Settings):
 
 
 class Split(Settings):
-    """One token file. `text_bytes` is the UTF-8 size of the text behind it: loss x tokens / text_bytes is nats per byte."""
+    """One token file. `text_bytes` is the UTF-8 size of its text: loss x tokens / text_bytes is nats per byte."""
 
     file: str
     tokens: Size

@@ -15,7 +15,9 @@ from oelm.base.files import write_text
 class Settings(BaseModel):
     """A frozen value: unknown keys and wrong types are refused, and no field changes after birth."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, ser_json_inf_nan="null", defer_build=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, ser_json_inf_nan="null", defer_build=True
+    )
 
 
 S = TypeVar("S", bound=Settings)

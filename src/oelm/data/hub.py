@@ -90,11 +90,11 @@ def fetch(corpus: HubCorpus, split: HubSplit, revision: str | None) -> CachedSpl
     dataset = HUB_DATASETS[corpus]
     commit = revision or dataset.revision
     if not re.fullmatch("[0-9a-f]{40}", commit):
-        commit = _ask_hub(dataset.repository, commit, corpus.value)
+        commit = require_hub(dataset.repository, commit, corpus.value)
     elif files := _cached_files(dataset, commit, split):
         return CachedSplit(dataset, commit, files)
     else:
-        _ask_hub(dataset.repository, commit, corpus.value)
+        require_hub(dataset.repository, commit, corpus.value)
     _download(dataset, commit)
     files = _cached_files(dataset, commit, split)
     if not files:
@@ -113,11 +113,11 @@ def gpt2_tokenizer_file() -> Path:
     try:
         return Path(hf_hub_download(GPT2_REPOSITORY, "tokenizer.json", revision=GPT2_REVISION, local_files_only=True))
     except LocalEntryNotFoundError:
-        _ask_hub(GPT2_REPOSITORY, GPT2_REVISION, "the gpt2 tokenizer", kind="model")
+        require_hub(GPT2_REPOSITORY, GPT2_REVISION, "the gpt2 tokenizer", kind="model")
         return Path(hf_hub_download(GPT2_REPOSITORY, "tokenizer.json", revision=GPT2_REVISION))
 
 
-def _ask_hub(repository: str, revision: str, what: str, kind: Literal["dataset", "model"] = "dataset") -> str:
+def require_hub(repository: str, revision: str, what: str, kind: Literal["dataset", "model"] = "dataset") -> str:
     """The commit behind a revision; the question that also shows whether the Hub can be reached."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import RevisionNotFoundError

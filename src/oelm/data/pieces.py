@@ -5,8 +5,11 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-PIECE_CHARACTERS = 1 << 20
-"""Longer documents are cut at white space into pieces of at most this many characters."""
+PIECE_CHARACTERS = 1 << 16
+"""Longer documents are cut at white space into pieces of at most this many characters.
+
+Short enough that the pieces of one book keep all cores busy and take little memory, long enough not to matter.
+"""
 
 # Byte-level BPE takes a space together with the word behind it, so a cut before the last white space of a run
 # leaves the tokens exactly as they would be in the whole document.

@@ -14,7 +14,7 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from oelm.base.errors import DataError
-from oelm.base.files import make_folder, read_json, sweep_leftovers, write_json
+from oelm.base.files import make_folder, read_json, refusing_storage, sweep_leftovers, write_json
 from oelm.config.manifest import DataManifest, Split, TokenizerInfo, TokenizerKind
 from oelm.data.corpus import Corpus, Scanned, open_corpus, routed_pieces, scan
 from oelm.data.holdout import Holdout, Routed, describe_holdout, hash_of
@@ -67,7 +67,6 @@ def prepare(
         if overwrite:
             _remove(out, _MADE_FILES)
         sweep_leftovers(out)
-        write_json(out / REQUEST_FILE, request.identity())
         return _make(request, out, corpus, tokenizer, report)
 
 
@@ -75,10 +74,12 @@ def _make(
     request: PrepareRequest, out: Path, corpus: Corpus, ready: Tokenizer | None, progress: Progress
 ) -> DataManifest:
     scanned = scan(corpus, request, progress)
+    write_json(out / REQUEST_FILE, request.identity())  # from here on the folder belongs to this request
     journal = _interrupted(out, scanned, progress)
     if journal is None:
         _remove(out, (JOURNAL_FILE, TRAIN_FILE, VALID_FILE))
-        save_tokenizer(ready or _learnt_tokenizer(request, corpus, scanned, progress), out / TOKENIZER_FILE)
+        tokenizer = _learnt_tokenizer(request, corpus, scanned, progress) if ready is None else ready
+        save_tokenizer(tokenizer, out / TOKENIZER_FILE)
         journal = Journal(sources=scanned.sources, tokenizer_sha256=file_sha256(out / TOKENIZER_FILE))
     journal = _encode(request, out, corpus, scanned, journal, progress)
     manifest = _manifest(request, out, scanned, journal)
@@ -224,8 +225,9 @@ def _verified(request: PrepareRequest, out: Path) -> DataManifest:
 
 
 def _remove(folder: Path, names: tuple[str, ...]) -> None:
-    for name in names:
-        (folder / name).unlink(missing_ok=True)
+    with refusing_storage(folder):
+        for name in names:
+            (folder / name).unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

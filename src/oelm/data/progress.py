@@ -88,7 +88,9 @@ class ConsoleProgress:
     def _flush(self) -> None:
         pending, self._pending = self._pending, 0
         self._done += pending
-        if self._bar and self._stage:
+        if not pending:
+            return
+        if self._bar:
             self._bar.advance(self._task, pending)
         elif time.monotonic() - self._told >= LINE_SECONDS:
             self._told = time.monotonic()

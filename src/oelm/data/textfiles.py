@@ -110,6 +110,12 @@ def _zstd(path: Path) -> Iterator[bytes]:
 _COMPRESSED: dict[str, ByteChunks] = {".gz": _gzip, ".xz": _xz, ".zst": _zstd}
 
 
+def file_lines(path: Path, *, keep_ends: bool = False) -> Iterator[str]:
+    """The lines of a file, decompressed and decoded, without their line breaks unless asked for."""
+    for line in _lines(text_chunks(path)):
+        yield f"{line}\n" if keep_ends else line.removesuffix("\r")
+
+
 def _json_documents(path: Path, field: str) -> Iterator[Piece]:
     for number, line in enumerate(_lines(text_chunks(path)), start=1):
         if line and not line.isspace():

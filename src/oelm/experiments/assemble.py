@@ -27,7 +27,7 @@ from oelm.model.ledger import count_flops, count_weights, weight_table
 from oelm.tasks.language_modelling import LanguageModelling
 from oelm.train import audit, record
 from oelm.train.checkpoint import Checkpoints, Progress, load_weights
-from oelm.train.engine import Engine
+from oelm.train.engine import Engine, weight_dtype
 from oelm.train.folder import RunFolder
 from oelm.train.loop import train
 from oelm.train.provenance import environment, run_manifest
@@ -99,9 +99,13 @@ def language_modelling(config: RunConfig, data: TokenFolder) -> LanguageModellin
 
 def build_model(config: RunConfig) -> GPT:
     """The model of a run, initialised from its seed."""
-    model = GPT(config.model, config.method)
+    model = _empty_model(config)
     initialise(model, config.seed)
     return model
+
+
+def _empty_model(config: RunConfig) -> GPT:
+    return GPT(config.model, config.method).to(weight_dtype(config.train.precision))
 
 
 def load_run(folder: Path, which: str = "last") -> tuple[GPT, RunFolder]:
@@ -113,7 +117,7 @@ def load_run(folder: Path, which: str = "last") -> tuple[GPT, RunFolder]:
     found = sorted(files.checkpoint_folder.glob("best-*" if which == "best" else "step-*"))
     if not found:
         raise CheckpointError(f"{folder} has no {which} checkpoint yet", "train it until its first checkpoint")
-    model = GPT(config.model, config.method)
+    model = _empty_model(config)
     load_weights(model, found[-1])
     return model.eval(), files
 

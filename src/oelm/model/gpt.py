@@ -83,6 +83,11 @@ class GPT(nn.Module):
 
     def continue_from(self, tokens_BT: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
         """Logits for tokens that follow those in the cache, and the cache with them in it."""
+        x_BTD, cache = self.encode(tokens_BT, cache)
+        return F.linear(x_BTD, self.token_embedding.weight), cache
+
+    def encode(self, tokens_BT: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
+        """The last layer's normed output (B, T, D): what the logits, or another head, are made of."""
         start = cache.length if cache else 0
         positions_T = torch.arange(start, start + tokens_BT.shape[1], device=tokens_BT.device)
         x_BTD = self.dropout(self.token_embedding(tokens_BT) + self.position_embedding(positions_T))
@@ -90,8 +95,7 @@ class GPT(nn.Module):
         for index, block in enumerate(self.layers):
             x_BTD, layer_cache = block(x_BTD, cache.layers[index] if cache else None)
             layers.append(layer_cache)
-        logits_BTV = F.linear(self.final_norm(x_BTD), self.token_embedding.weight)
-        return logits_BTV, Cache(layers, start + tokens_BT.shape[1])
+        return self.final_norm(x_BTD), Cache(layers, start + tokens_BT.shape[1])
 
 
 def shared_units(config: GPTConfig, plan: FreezingPlan | None, layer: int) -> int:

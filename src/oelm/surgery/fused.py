@@ -1,9 +1,12 @@
 """Fused projections: split while the model is in use, fused again wherever it is saved.
 
-Freezing two thirds of one tensor cannot be done: a masked gradient still decays under AdamW. So GPT-2's `c_attn` becomes
-separate layers. Its `state_dict` stays what it was, one `weight` and one `bias`, and it loads these too: whatever saves
-or loads the model (save_pretrained, a trainer's checkpoint, torch.save) sees plain GPT-2.
+Two thirds of one tensor cannot be frozen: where a gradient is masked, AdamW still decays the weight. So GPT-2's
+`c_attn` becomes separate layers. Its `state_dict` stays what it was, one `weight` and one `bias`, and it loads these:
+whatever saves or loads the model (save_pretrained, a trainer's checkpoint, torch.save) sees plain GPT-2.
 """
+
+# mypy: disable-error-code=no-untyped-call
+# (torch leaves its hooks untyped)
 
 from collections.abc import Iterator
 from typing import Any

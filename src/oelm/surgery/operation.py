@@ -35,11 +35,11 @@ class Operation:
     method: Method
     pretrained: Pretrained | None
 
-    @property
-    def orthogonal(self) -> bool:
-        """Each head's rows are claimed to be orthogonal."""
-        fresh = self.method.query in (Projection.HEADWISE_ORTHOGONAL, Projection.GLOBAL_ORTHOGONAL)
-        return fresh if self.pretrained is None else self.pretrained is not Pretrained.KEEP
+    def makes_orthogonal(self, projection: Projection) -> bool:
+        """Each head's rows come out orthogonal."""
+        if self.pretrained is None:
+            return projection in (Projection.HEADWISE_ORTHOGONAL, Projection.GLOBAL_ORTHOGONAL)
+        return self.pretrained is not Pretrained.KEEP
 
     def unit_gain(self, projection: Projection, model_width: int) -> float:
         """The norm of rows whose size does not follow the pre-trained ones."""
@@ -68,7 +68,12 @@ def parse_operation(text: str | Method) -> Operation:
 
 def _refuse_what_attention_cannot_run(method: Method, pretrained: Pretrained | None) -> None:
     extras, plan = method.extras, method.plan
-    have = {"key shift": extras.shift, "logit gain": extras.gain, "core": extras.core, "low-rank": extras.rank > 0}
+    have = {
+        "key shift": extras.shift,
+        "logit gain": extras.gain,
+        "core": extras.core,
+        "low-rank update": extras.rank > 0,
+    }
     if extra := next((name for name, on in have.items() if on), None):
         raise ConfigError(
             f"{method.name} has a {extra} in its attention, and Hugging Face's attention has no place for one",

@@ -16,6 +16,31 @@ from oelm.surgery.orthogonal import head_norms, polar_heads, qr_heads
 from oelm.surgery.sites import Projector, Site
 
 
+def refuse_impossible(operation: Operation, site: Site) -> None:
+    """Refuse keys that have no query of their own to take after, and more orthogonal rows than there is room for."""
+    method = operation.method
+    if method.key_source is not KeySource.OWN and site.query.heads != site.key.heads:
+        raise ConfigError(
+            f"{method.name}: {site.query.heads} query heads share {site.key.heads} key heads, so a key cannot take "
+            "its query's matrix",
+            "give K its own projection (oelm), or take a model without grouped queries",
+        )
+    for side, projection in ((site.query, method.query), (site.key, method.key)):
+        rows, width = _orthogonal_rows(operation, projection, side), side.linear.in_features
+        if rows > width:
+            raise ConfigError(
+                f"{method.name}: {side.name} has no room for {rows} orthogonal rows of width {width}",
+                "take oelm-random-matched or keep",
+            )
+
+
+def _orthogonal_rows(operation: Operation, projection: Projection, side: Projector) -> int:
+    if not operation.makes_orthogonal(projection):
+        return 0
+    fresh_global = operation.pretrained is None and projection is Projection.GLOBAL_ORTHOGONAL
+    return side.linear.out_features if fresh_global else side.head_width
+
+
 def new_matrices(operation: Operation, site: Site, seed: int) -> tuple[Tensor, Tensor]:
     """Q and K of this site after the operation, (H, K, D) in float64; the model is not changed.
 
@@ -25,13 +50,11 @@ def new_matrices(operation: Operation, site: Site, seed: int) -> tuple[Tensor, T
     if operation.method.key_source is KeySource.OWN:
         k_HKD = _directions(operation, operation.method.key, site.key, seed, (site.kind, site.layer, "key"))
     else:
-        k_HKD = q_HKD[_paired(operation, site)]
+        k_HKD = q_HKD[key_heads(operation.method.key_source, site.query.heads)]
     if operation.pretrained is Pretrained.KEEP:
         return q_HKD, k_HKD
-    # Attention without 1/sqrt(K): the division belongs into the query's rows, or logits start sqrt(K) too large.
-    query_share = 1.0 if site.divides_logits else 1 / math.sqrt(site.query.head_width)
-    q_HKD = q_HKD * query_share * _lengths(operation, operation.method.query, site.query, query_share)
-    return q_HKD, k_HKD * _lengths(operation, operation.method.key, site.key, 1.0)
+    q_HKD = q_HKD * _row_norms(operation, operation.method.query, site.query, divides_logits=site.divides_logits)
+    return q_HKD, k_HKD * _row_norms(operation, operation.method.key, site.key, divides_logits=True)
 
 
 def _directions(
@@ -42,36 +65,19 @@ def _directions(
         case Pretrained.KEEP:
             return w_HKD
         case Pretrained.QR:
-            return qr_heads(_has_room(w_HKD, old.head_width, old.name))
+            return qr_heads(w_HKD)
         case Pretrained.POLAR:
-            return polar_heads(_has_room(w_HKD, old.head_width, old.name))
+            return polar_heads(w_HKD)
         case None:
-            rows = {Projection.HEADWISE_ORTHOGONAL: old.head_width, Projection.GLOBAL_ORTHOGONAL: old.linear.out_features}
-            _has_room(w_HKD, rows.get(projection, 1), old.name)
             return PROJECTIONS[projection](HeadShape(*w_HKD.shape), generator_for(seed, "convert", *stream))
 
 
-def _lengths(operation: Operation, projection: Projection, old: Projector, share: float) -> Tensor:
-    """The factor of each head's rows: the pre-trained length (norm-matched), or the original study's."""
+def _row_norms(operation: Operation, projection: Projection, old: Projector, *, divides_logits: bool) -> Tensor:
+    """The length of each head's rows: the pre-trained one (norm-matched), or the original study's.
+
+    Where attention does not divide by sqrt(K), a query made afresh must carry that factor; a pre-trained one has it.
+    """
     if operation.method.scale is Scale.NORM_MATCHED:
-        norms_H11: Tensor = head_norms(old.w_HKD.cpu()).view(-1, 1, 1) / share
-        return norms_H11
-    return torch.tensor(operation.unit_gain(projection, old.linear.in_features), dtype=torch.float64)
-
-
-def _has_room(w_HKD: Tensor, rows: int, name: str) -> Tensor:
-    width = w_HKD.shape[2]
-    if rows > width:
-        raise ConfigError(f"{name}: there are no {rows} orthogonal rows of width {width}", "take oelm or oelm-random")
-    return w_HKD
-
-
-def _paired(operation: Operation, site: Site) -> list[int]:
-    """The query head of each key head; there is none to name where several queries share a key."""
-    if site.query.heads != site.key.heads:
-        raise ConfigError(
-            f"{operation.method.name}: {site.query.heads} query heads share {site.key.heads} key heads, so a key "
-            "cannot take its query's matrix",
-            "give K its own projection (oelm), or take a model without grouped queries",
-        )
-    return key_heads(operation.method.key_source, site.query.heads)
+        return head_norms(old.w_HKD.cpu()).view(-1, 1, 1)
+    norm = operation.unit_gain(projection, old.linear.in_features)
+    return torch.tensor(norm if divides_logits else norm / math.sqrt(old.head_width), dtype=torch.float64)

@@ -1,7 +1,7 @@
 """The attention sites of a model: which layer, which kind, which two linear layers."""
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from torch import Tensor, nn
@@ -28,7 +28,7 @@ class Projector:
         return self.linear.out_features // self.head_width
 
     @property
-    def w_HKD(self) -> Tensor:
+    def w_HKD(self) -> Tensor:  # noqa: N802 (the shape is part of the name)
         """The matrix by heads, a view: head h in rows hK .. hK+K-1."""
         return self.linear.weight.detach().view(self.heads, self.head_width, self.linear.in_features)
 
@@ -64,9 +64,9 @@ def open_sites(model: PreTrainedModel, kinds: Collection[str] | None = None) -> 
     return tuple(sorted(found, key=lambda site: (site.layer, wanted.index(site.kind))))
 
 
-def layer_of(name: str, model: PreTrainedModel, row: Architecture) -> int | None:
-    """The layer that a module or tensor belongs to; None outside of all layers."""
-    for stack, offset in _offsets(model, row):
+def layer_of(name: str, offsets: Mapping[str, int]) -> int | None:
+    """The layer that a tensor belongs to; None outside of all layers."""
+    for stack, offset in offsets.items():
         if match := re.search(rf"(?:^|\.){re.escape(stack)}\.(\d+)\.", name):
             return offset + int(match[1])
     return None
@@ -80,13 +80,14 @@ def within_layer(name: str, row: Architecture) -> str | None:
     return None
 
 
-def _offsets(model: PreTrainedModel, row: Architecture) -> Iterator[tuple[str, int]]:
+def layer_offsets(model: PreTrainedModel, row: Architecture) -> dict[str, int]:
     """Each stack with the number of layers below it."""
-    below = 0
+    offsets, below = {}, 0
     for stack in row.stacks:
-        yield stack, below
+        offsets[stack] = below
         pattern = re.compile(rf"(?:.*\.)?{re.escape(stack)}\.\d+")
         below += sum(pattern.fullmatch(name) is not None for name, _ in model.named_modules())
+    return offsets
 
 
 def _modules(model: PreTrainedModel, place: Place) -> list[str]:
@@ -95,11 +96,11 @@ def _modules(model: PreTrainedModel, place: Place) -> list[str]:
 
 
 def _sites(model: PreTrainedModel, row: Architecture, kind: Attention) -> Iterator[Site]:
-    place = row.places[kind]
+    place, offsets = row.places[kind], layer_offsets(model, row)
     for attention in _modules(model, place):
         split_fused(model, attention, dict(place.fused))
         head_width = getattr(model.get_submodule(attention), row.head_width)
-        layer = layer_of(f"{attention}.", model, row)
+        layer = layer_of(f"{attention}.", offsets)
         assert layer is not None
         yield Site(
             kind=kind,

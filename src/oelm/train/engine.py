@@ -35,6 +35,11 @@ class Update:
     """Some process was asked to stop."""
 
 
+def weight_dtype(precision: Precision) -> torch.dtype:
+    """The type that weights and moments are kept in."""
+    return torch.float64 if precision is Precision.FLOAT64 else torch.float32
+
+
 class Engine:
     """Everything that a training step needs but the data and the calendar."""
 
@@ -51,7 +56,7 @@ class Engine:
         layer_lr: float = 1.0,
         compile_model: bool = False,
     ) -> None:
-        self.model = model.to(runtime.device, torch.float64 if precision is Precision.FLOAT64 else torch.float32)
+        self.model = model.to(runtime.device, weight_dtype(precision))
         self.table = table
         self.runtime = runtime
         self.frozen: frozenset[str] | None = None
@@ -108,7 +113,7 @@ class Engine:
         assert self._wrapped is not None
         self.model.train()
         # Dropout is a function of seed, step and rank: nothing to save, nothing to restore.
-        torch.manual_seed(stream_seed(self._seed, "dropout", step, self.runtime.rank))
+        self._seed_device(stream_seed(self._seed, "dropout", step, self.runtime.rank))
         sums = torch.zeros(4, dtype=torch.float64, device=self.runtime.device)
         parts = self._accumulate * self.runtime.world
         for micro in range(self._accumulate):
@@ -190,6 +195,17 @@ class Engine:
         inner = getattr(self._wrapped, "_orig_mod", self._wrapped)
         with inner.no_sync() if local and isinstance(inner, DistributedDataParallel) else contextlib.nullcontext():
             yield
+
+    def _seed_device(self, seed: int) -> None:
+        """Seed the device in use only: torch.manual_seed writes a stack trace for each kind that is not there."""
+        match self.runtime.device.type:
+            case "cuda":
+                with torch.cuda.device(self.runtime.device):
+                    torch.cuda.manual_seed(seed)
+            case "mps":
+                torch.mps.manual_seed(seed)
+            case _:
+                torch.default_generator.manual_seed(seed)
 
     def _arithmetic(self) -> contextlib.AbstractContextManager[object]:
         if self._precision is Precision.BF16:

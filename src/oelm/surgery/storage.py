@@ -1,0 +1,79 @@
+"""Saving and loading a converted model: a plain Hugging Face folder, and `oelm.json` beside it.
+
+Any `from_pretrained` loads the folder; `load` also freezes again, after checking the frozen tensors byte by byte.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import transformers
+from transformers import PreTrainedModel
+
+from oelm.base.errors import CheckpointError, FreezeError
+from oelm.base.files import read_json, write_json
+from oelm.config.method import Method
+from oelm.config.settings import parse
+from oelm.surgery.architectures import Attention
+from oelm.surgery.conversion import Conversion, check_frozen, conversion_of, digests_of, freeze
+from oelm.surgery.operation import Operation, Pretrained
+from oelm.surgery.sites import open_sites
+
+SIDECAR = "oelm.json"
+
+
+def save(model: PreTrainedModel, folder: Path | str) -> None:
+    """Write the model as any other, fused weights fused again, and what has been done to it as `oelm.json`."""
+    conversion = conversion_of(model)
+    check_frozen(model)
+    model.save_pretrained(folder)
+    operation = conversion.operation
+    write_json(
+        Path(folder) / SIDECAR,
+        {
+            "method": operation.method.model_dump(mode="json"),
+            "pretrained": operation.pretrained,
+            "seed": conversion.seed,
+            "attention": list(conversion.attention),
+            "train_biases": conversion.train_biases,
+            "frozen": digests_of(model, conversion.frozen),
+        },
+    )
+
+
+def load(folder: Path | str) -> PreTrainedModel:
+    """Load a folder that `save` wrote, in its own dtype and class, and freeze what was frozen."""
+    folder = Path(folder)
+    conversion = _read(folder)
+    architecture = getattr(transformers, str(read_json(folder / "config.json")["architectures"][0]))
+    model: PreTrainedModel = architecture.from_pretrained(folder, dtype="auto")
+    open_sites(model, conversion.attention)
+    found = digests_of(model, conversion.frozen)
+    if moved := sorted(name for name, digest in conversion.digests.items() if found[name] != digest):
+        raise FreezeError(
+            f"{folder}: the frozen tensor {moved[0]} is not the one that {SIDECAR} describes",
+            "restore the folder as it was saved, or load it with from_pretrained and convert it anew",
+        )
+    freeze(model, conversion)
+    return model
+
+
+def _read(folder: Path) -> Conversion:
+    path = folder / SIDECAR
+    if not path.is_file():
+        raise CheckpointError(
+            f"{folder} has no {SIDECAR}, so what was frozen is not known",
+            "write it with oelm.save(model, folder); of a plain folder, load it with from_pretrained and freeze its "
+            "Q and K as they are: oelm.convert(model, 'keep')",
+        )
+    values: dict[str, Any] = read_json(path)
+    pretrained = values["pretrained"]
+    return Conversion(
+        operation=Operation(
+            method=parse(Method, values["method"], where=str(path)),
+            pretrained=Pretrained(pretrained) if pretrained else None,
+        ),
+        seed=values["seed"],
+        attention=tuple(Attention(kind) for kind in values["attention"]),
+        train_biases=values["train_biases"],
+        digests=values["frozen"],
+    )

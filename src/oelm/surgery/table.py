@@ -1,0 +1,60 @@
+"""The table of a Hugging Face model's weights, by which the freezing plan and the training loop name them."""
+
+import re
+from collections.abc import Collection
+from typing import cast
+
+from torch import nn
+from transformers import PreTrainedModel
+
+from oelm.config.method import FreezingPlan
+from oelm.method.weights import Role, Weight
+from oelm.surgery.architectures import Architecture, architecture_of
+from oelm.surgery.sites import Site, layer_of, layer_offsets, within_layer
+
+OTHER = Role.__members__.get("OTHER", cast(Role, "other"))
+"""Everything that no other role fits: poolers, classifiers, attention that was not chosen, Q/K biases that train."""
+
+
+def build_table(
+    model: PreTrainedModel, sites: Collection[Site], plan: FreezingPlan | None, *, train_biases: bool
+) -> tuple[Weight, ...]:
+    """Every parameter of the model, once. QUERY and KEY are those at `sites`, with their biases unless these train."""
+    row = architecture_of(model)
+    roles = _site_roles(sites, train_biases=train_biases)
+    modules, offsets = dict(model.named_modules()), layer_offsets(model, row)
+    whole_ffn = plan is not None and plan.ffn_share == 1
+    weights = []
+    for name, parameter in model.named_parameters():
+        role = roles.get(name) or _role(name, row, modules[name.rpartition(".")[0]], model)
+        weights.append(
+            Weight(
+                name=name,
+                role=role,
+                count=parameter.numel(),
+                layer=layer_of(name, offsets),
+                in_ffn_share=whole_ffn and role is Role.FFN,
+            )
+        )
+    return tuple(weights)
+
+
+def _site_roles(sites: Collection[Site], *, train_biases: bool) -> dict[str, Role]:
+    roles: dict[str, Role] = {}
+    for site in sites:
+        for projector, role in ((site.query, Role.QUERY), (site.key, Role.KEY)):
+            for name in projector.tensors:
+                roles[name] = OTHER if train_biases and name.endswith(".bias") else role
+    return roles
+
+
+def _role(name: str, row: Architecture, module: nn.Module, model: PreTrainedModel) -> Role:
+    if module is model.get_input_embeddings():
+        return Role.TOKEN_EMBEDDING
+    if isinstance(module, nn.Embedding):
+        return Role.POSITION_EMBEDDING
+    if "Norm" in type(module).__name__:
+        return Role.NORM
+    path = (within_layer(name, row) or "").rpartition(".")[0]
+    patterns = {Role.VALUE: row.value, Role.OUTPUT: row.output, Role.FFN: row.ffn}
+    return next((role for role, pattern in patterns.items() if re.fullmatch(pattern, path)), OTHER)

@@ -1,0 +1,36 @@
+import pytest
+from pydantic import ValidationError
+
+from oelm.base.errors import ConfigError
+from oelm.config.model import SIZES, GPTConfig, named_size
+
+
+def sized(width: int, heads: int) -> GPTConfig:
+    return GPTConfig(layers=1, width=width, heads=heads, ffn_width=4, context=4, vocabulary=4)
+
+
+def test_sizes_by_name() -> None:
+    assert named_size("tiny") == (2, 128, 2)
+    assert named_size("small") == (4, 256, 4)
+    assert named_size("Medium-512") == (6, 512, 8)
+    assert named_size("LARGE") == (8, 768, 12)
+    assert all(sized(width, heads).head_width == 64 for _, width, heads in SIZES.values())
+    with pytest.raises(ConfigError, match=r"unknown size 'huge'.*Fix: choose one of tiny.*--layers"):
+        named_size("huge")
+
+
+@pytest.mark.parametrize(("width", "heads", "fitting"), [(512, 7, 8), (30, 4, 3), (7, 3, 1), (100, 99, 100)])
+def test_heads_that_do_not_divide_the_width_are_refused_with_ones_that_do(width: int, heads: int, fitting: int) -> None:
+    with pytest.raises(
+        ValidationError, match=f"width {width} is not divisible by {heads} heads; {fitting} heads would do"
+    ):
+        sized(width, heads)
+    assert sized(width, fitting).head_width == width // fitting
+
+
+@pytest.mark.parametrize("field", ["layers", "width", "heads", "ffn_width", "context", "vocabulary"])
+def test_sizes_are_positive_whole_numbers(field: str) -> None:
+    values = {"layers": 1, "width": 4, "heads": 2, "ffn_width": 4, "context": 4, "vocabulary": 4}
+    for wrong in (0, -1, 1.5, "many", None):
+        with pytest.raises(ValidationError):
+            GPTConfig.model_validate({**values, field: wrong})

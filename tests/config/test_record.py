@@ -1,0 +1,60 @@
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from builders import run_config
+from oelm.base.files import read_json, write_json
+from oelm.config.record import (
+    TIME_FIELDS,
+    Event,
+    FlopCounts,
+    FreezeEvent,
+    Record,
+    StepEvent,
+    ValidationEvent,
+    WeightCounts,
+)
+from report.records import make_record
+
+EVENTS = TypeAdapter[Any](Event)
+STEP = StepEvent(
+    step=10, tokens=80, loss=2.5, lr=1e-3, gradient_norm=1.0, seconds=1.0, step_seconds=0.1, tokens_per_second=800.0
+)
+VALIDATION = ValidationEvent(step=10, tokens=80, loss=2.5, measures={"perplexity": 12.2}, seconds=2.0)
+FREEZE = FreezeEvent(step=5, frozen=1, frozen_weights=16, thawed=("a", "b"), newly_frozen=())
+
+
+@pytest.mark.parametrize("method", ["oelm", "baseline", "oelm-core+thaw=0.2..0.8"])
+def test_a_record_survives_its_file(method: str, tmp_path: Any) -> None:
+    record = make_record(run_config(method), 2.5)
+    write_json(tmp_path / "record.json", record.model_dump(mode="json"))
+    again = Record.model_validate(read_json(tmp_path / "record.json"))
+    assert again == record
+    assert again.method == record.config.method.name == method
+    assert again.config.fingerprint == record.fingerprint
+
+
+def test_a_record_of_another_format_is_refused() -> None:
+    values = make_record(run_config(), 2.5).model_dump(mode="json")
+    for wrong in ({"format": 2}, {"surprise": 1}, {"result": {**values["result"], "loss": float("nan")}}):
+        with pytest.raises(ValidationError):
+            Record.model_validate({**values, **wrong})
+
+
+@pytest.mark.parametrize("event", [STEP, VALIDATION, FREEZE])
+def test_events_are_told_apart_by_their_own_word(event: StepEvent | ValidationEvent | FreezeEvent) -> None:
+    again = EVENTS.validate_json(event.model_dump_json())
+    assert again == event
+    assert type(again) is type(event)
+
+
+def test_time_fields_are_fields() -> None:
+    assert StepEvent.model_fields.keys() >= TIME_FIELDS
+    assert not TIME_FIELDS & {"loss", "lr", "step", "tokens", "gradient_norm"}
+
+
+def test_sums() -> None:
+    assert WeightCounts(trained=5, frozen=3, absent=2, later=1, roles=()).stored == 8
+    flops = FlopCounts(forward_per_token=2.0, backward_per_token=3.0, baseline_per_token=6.25, run=10.0)
+    assert flops.saved_share == pytest.approx(0.2)

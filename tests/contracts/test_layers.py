@@ -1,0 +1,72 @@
+"""Rooms import only downwards, and rooms on one level do not see each other."""
+
+import pytest
+
+from .source import Sources, imported, room, sources
+
+LEVELS = {
+    "base": 0,
+    "config": 1,
+    "method": 2,
+    "data": 2,
+    "model": 3,
+    "surgery": 3,
+    "tasks": 4,
+    "train": 5,
+    "evaluate": 5,
+    "experiments": 6,
+    "report": 6,
+    "cli": 7,
+}
+OUTSIDE = {"", "__main__"}  # the package's front door and `python -m oelm`
+
+
+def may_see(here: str, there: str) -> bool:
+    return here == there or LEVELS[there] < LEVELS[here]
+
+
+def wrong_imports(modules: Sources) -> list[str]:
+    """What a room must not import: a room above or beside it, and the package's own front door."""
+    wrong = []
+    for module, text in modules.items():
+        if room(module) in OUTSIDE:
+            continue
+        for name in imported(text):
+            if name.split(".")[0] != "oelm" or name == "oelm.__version__":
+                continue
+            if room(name) not in LEVELS or not may_see(room(module), room(name)):
+                wrong.append(f"{module} imports {name}")
+    return wrong
+
+
+def test_imports_point_down() -> None:
+    assert wrong_imports(sources()) == []
+
+
+def test_every_room_has_a_level() -> None:
+    assert {room(module) for module in sources()} - OUTSIDE <= LEVELS.keys()
+
+
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        ("oelm.base.files", "import oelm.config.run"),
+        ("oelm.method.cost", "from oelm.model.gpt import GPT"),
+        ("oelm.method.cost", "from oelm.data import batches"),
+        ("oelm.train.loop", "def f():\n    from oelm.evaluate.generation import generate"),
+        ("oelm.report.rows", "from oelm import experiments"),
+        ("oelm.report.rows", "from oelm import GPT"),
+        ("oelm.report.rows", "import oelm"),
+        ("oelm.config.run", "if TYPE_CHECKING:\n    import oelm.cli.main"),
+    ],
+)
+def test_a_planted_violation_is_found(module: str, line: str) -> None:
+    planted = {module: f"{sources()[module]}\n{line}\n"}
+    assert [found.split(" ")[0] for found in wrong_imports(planted)] == [module]
+
+
+def test_only_surgery_knows_other_peoples_models() -> None:
+    knowing = [
+        module for module, text in sources().items() if any(n.startswith("transformers") for n in imported(text))
+    ]
+    assert {room(module) for module in knowing} <= {"surgery"}

@@ -1,0 +1,64 @@
+"""What does not compute answers at once: no torch is loaded."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from .source import sources
+
+LIGHT_ROOMS = ("oelm.config", "oelm.report", "oelm.cli")
+COMMANDS = (
+    ["--help"],
+    ["--version"],
+    ["methods"],
+    *([verb, "--help"] for verb in ("quickstart", "prepare", "train", "inspect", "generate", "compare")),
+)
+
+# Says which heavy packages a piece of code has loaded.
+REPORT = (
+    "print('LOADED', [name for name in ('torch', 'transformers', 'datasets', 'tensorboard') if name in sys.modules])"
+)
+RUN = """
+import sys
+from oelm.cli.main import main
+sys.argv = ["oelm", *{arguments!r}]
+try:
+    main()
+except SystemExit as stop:
+    assert stop.code in (0, None), stop.code
+"""
+
+
+def loaded_by(code: str) -> str:
+    run = subprocess.run([sys.executable, "-c", f"import sys\n{code}\n{REPORT}"], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    return run.stdout.split("LOADED")[-1].strip()
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+def test_a_command_that_does_not_compute_loads_nothing_heavy(arguments: list[str]) -> None:
+    assert loaded_by(RUN.format(arguments=arguments)) == "[]"
+
+
+def test_light_rooms_load_nothing_heavy() -> None:
+    light = [module for module in sources() if module == "oelm" or module.startswith(LIGHT_ROOMS)]
+    assert "oelm.report.comparison" in light
+    assert loaded_by("".join(f"import {module}\n" for module in light)) == "[]"
+
+
+def test_a_heavy_import_would_be_noticed() -> None:
+    assert "torch" in loaded_by("import oelm.model.gpt")
+
+
+def test_help_answers_at_once() -> None:
+    """Half a second on an idle machine; the bound leaves room for a busy one, and the best of five counts."""
+
+    def seconds() -> float:
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "oelm", "--help"], check=True, capture_output=True)
+        return time.perf_counter() - start
+
+    best = min(seconds() for _ in range(5))
+    assert best < 1.0, f"{best:.2f} s"

@@ -1,0 +1,155 @@
+import math
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from builders import SMALL, VARIETY, bold_model, random_tokens, relative_error
+from oelm.base.errors import ConfigError
+from oelm.base.runtime import generator_for
+from oelm.evaluate.generation import Sampling, choose, generate
+from oelm.model.attention import shift_keys
+from oelm.model.gpt import GPT, Cache
+
+GREEDY = Sampling(temperature=0)
+PROMPT = [3, 1, 4, 1, 5]
+TOLERANCE = 1e-9
+
+
+def written(
+    model: GPT, prompt: list[int], sampling: Sampling = GREEDY, tokens: int = 30, **options: bool | int
+) -> list[int]:
+    return list(generate(model, prompt, tokens=tokens, sampling=sampling, **options))
+
+
+def in_chunks(model: GPT, tokens_BT: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    logits, cache = [], None
+    for chunk in tokens_BT.split(sizes, dim=1):
+        logits_BTV, cache = model.continue_from(chunk, cache)
+        logits.append(logits_BTV)
+    assert cache is not None
+    assert cache.length == tokens_BT.shape[1]
+    return torch.cat(logits, dim=1)
+
+
+@pytest.mark.parametrize("method", VARIETY)
+@pytest.mark.parametrize("sizes", [(5, 1, 1, 1, 1), (1,) * 9, (4, 3, 2), (9,)])
+@torch.no_grad()
+def test_logits_with_a_cache_equal_those_without(method: str, sizes: tuple[int, ...]) -> None:
+    model, tokens_BT = bold_model(method), random_tokens(SMALL, 2, 9)
+    assert relative_error(in_chunks(model, tokens_BT, sizes), model(tokens_BT)) < TOLERANCE
+
+
+def continued(model: GPT, cache: Cache) -> Tensor:
+    return model.continue_from(random_tokens(SMALL, 2, 9)[:, 5:], cache)[0]
+
+
+@pytest.mark.parametrize("method", ["baseline+shift+gain", "oelm-frame", "oelm-core"])
+@torch.no_grad()
+def test_a_cache_that_forgets_something_is_noticed(method: str) -> None:
+    model, tokens_BT = bold_model(method), random_tokens(SMALL, 2, 9)
+    expected = model(tokens_BT)[:, 5:]
+    cache = model.continue_from(tokens_BT[:, :5], None)[1]
+    assert relative_error(continued(model, cache), expected) < TOLERANCE
+    shifted_last = [replace(layer, last_key_BH1K=layer.k_BHSK[:, :, -1:]) for layer in cache.layers]
+    forgotten = [replace(layer, last_key_BH1K=torch.zeros_like(layer.last_key_BH1K)) for layer in cache.layers]
+    backwards = [replace(layer, k_BHSK=layer.k_BHSK.flip(2)) for layer in cache.layers]
+    for layers in (shifted_last, forgotten, backwards):
+        assert relative_error(continued(model, Cache(layers, cache.length)), expected) > 1e-4
+    assert relative_error(continued(model, Cache(cache.layers, cache.length - 1)), expected) > 1e-4
+
+
+@torch.no_grad()
+def test_the_cache_holds_shifted_keys_and_the_last_one_as_it_was() -> None:
+    model = bold_model("baseline+shift")
+    attention = model.layers[0].attention
+    x_BTD = torch.randn(1, 4, SMALL.width, dtype=torch.float64, generator=generator_for(0, "x"))
+    cache = attention(x_BTD)[1]
+    _, k_BHTK = attention.queries_and_keys(x_BTD)
+    assert torch.equal(cache.last_key_BH1K, k_BHTK[:, :, -1:])
+    assert torch.equal(cache.k_BHSK, shift_keys(k_BHTK, attention.shift_H.sigmoid()))
+
+
+def check_the_cache(method: str, prompt: list[int], tokens: int) -> None:
+    model = bold_model(method)
+    for sampling in (GREEDY, Sampling(temperature=3.0, top_k=0, seed=5)):
+        cached = written(model, prompt, sampling, tokens)
+        assert cached == written(model, prompt, sampling, tokens, cached=False)
+        assert len(cached) == tokens
+
+
+@pytest.mark.parametrize("method", VARIETY)
+def test_tokens_with_a_cache_equal_those_without(method: str) -> None:
+    """Ten tokens after a prompt of five go beyond the context of twelve: the window slides."""
+    check_the_cache(method, PROMPT, 10)
+
+
+@pytest.mark.parametrize("prompt", [[7], list(range(11)), list(range(12)), list(range(13)), list(range(25))])
+def test_prompts_of_any_length(prompt: list[int]) -> None:
+    check_the_cache("oelm-core", prompt, 25)
+
+
+def test_greedy_is_the_likeliest_token_of_the_last_window() -> None:
+    model, sequence = bold_model("oelm-core"), list(PROMPT)
+    for token in written(model, PROMPT):
+        window = torch.tensor([sequence[-SMALL.context :]])
+        assert token == int(model(window)[0, -1].argmax())
+        sequence.append(token)
+
+
+def test_samples_follow_the_seed_and_nothing_else() -> None:
+    model = bold_model("oelm")
+    hot = Sampling(temperature=5.0, top_k=0, seed=1)
+    first = written(model, PROMPT, hot)
+    torch.manual_seed(123)
+    assert written(model, PROMPT, hot) == first
+    assert written(model, PROMPT, replace(hot, seed=2)) != first
+    assert len(set(first)) > 3
+
+
+def drawn(logits_V: Tensor, sampling: Sampling, draws: int) -> Counter[int]:
+    random = generator_for(0, "draws")
+    return Counter(choose(logits_V, sampling, random) for _ in range(draws))
+
+
+def test_top_k_is_respected_and_used() -> None:
+    logits_V = torch.tensor([0.0, 2.0, -1.0, 1.0, 1.5, -3.0])
+    likeliest = [1, 4, 3, 0, 2, 5]
+    for k in range(1, 7):
+        assert set(drawn(logits_V, Sampling(temperature=3.0, top_k=k), 400)) == set(likeliest[:k])
+    assert set(drawn(logits_V, Sampling(temperature=3.0, top_k=0), 400)) == set(likeliest)
+    assert set(drawn(logits_V, Sampling(temperature=3.0, top_k=99), 400)) == set(likeliest)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+def test_frequencies_are_the_softmax_at_the_temperature(temperature: float) -> None:
+    logits_V = torch.tensor([0.0, 1.0, -0.5, 0.3])
+    counts = drawn(logits_V, Sampling(temperature=temperature, top_k=3), 4000)
+    kept = (logits_V / temperature)[[0, 1, 3]].softmax(0).tolist()
+    for token, probability in zip((0, 1, 3), kept, strict=True):
+        error = math.sqrt(probability * (1 - probability) / 4000)
+        assert counts[token] / 4000 == pytest.approx(probability, abs=4 * error)
+
+
+def test_it_stops_before_the_end_of_text() -> None:
+    model = bold_model("baseline")
+    free = written(model, PROMPT)
+    end = free[4]
+    assert written(model, PROMPT, end_of_text=end) == free[: free.index(end)]
+
+
+def test_impossible_wishes_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"prompt has no tokens.*Fix:"):
+        written(bold_model("baseline"), [])
+    for bad in ({"temperature": -1.0}, {"top_k": -1}):
+        with pytest.raises(ConfigError, match=r"cannot be negative.*Fix:"):
+            Sampling(**bad)
+
+
+def test_no_gradients_are_kept() -> None:
+    model = bold_model("baseline")
+    for _ in generate(model, PROMPT, tokens=2, sampling=GREEDY):
+        assert torch.is_grad_enabled(), "the caller's setting is left alone between tokens"
+    assert all(parameter.grad is None for parameter in model.parameters())

@@ -1,0 +1,23 @@
+from pathlib import Path
+
+import pytest
+from train.processes import started
+
+from oelm.experiments.quickstart import METHODS
+from oelm.train.folder import RunFolder
+
+
+@pytest.mark.slow
+def test_quickstart_ends_with_a_comparison_and_goes_on_where_it_was(tmp_path: Path) -> None:
+    command = ["quickstart", "--seeds=1", "--at-once=2", f"--out-dir={tmp_path}"]
+    ended = started([*command, "--steps=20"]).ended()
+    assert ended.code == 0, ended.err
+    folders = [tmp_path / f"{method}-seed0" for method in METHODS]
+    assert all(RunFolder(folder).finished for folder in folders)
+    assert all(method in ended.out for method in METHODS)
+    written = [RunFolder(folder).record_file.stat().st_mtime_ns for folder in folders]
+    assert started([*command, "--steps=20"]).ended().code == 0
+    assert written == [RunFolder(folder).record_file.stat().st_mtime_ns for folder in folders], "trained twice"
+    other = started([*command, "--steps=30"]).ended()
+    assert other.code == 2
+    assert "train.steps is 20 there and 30 here" in other.err

@@ -1,0 +1,135 @@
+"""Our GPT in Hugging Face's hands: the same logits for every method, and twins that must not have them."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from tests.builders import SMALL, VARIETY, bold_model, random_tokens, relative_error
+from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2LMHeadModel
+
+from oelm.base.errors import DataError
+from oelm.config.model import GPTConfig
+from oelm.data.tokenizer import byte_tokenizer, save_tokenizer
+from oelm.evaluate.generation import Sampling, generate
+from oelm.model.gpt import GPT
+from oelm.surgery.export import as_transformers, export
+from oelm.surgery.shifted_gpt import OelmGPTForCausalLM
+
+BYTES = GPTConfig(layers=2, width=24, heads=4, ffn_width=48, context=32, vocabulary=257)
+
+
+@pytest.fixture
+def tokenizer_file(tmp_path) -> Path:
+    save_tokenizer(byte_tokenizer(), tmp_path / "tokenizer.json")
+    return tmp_path / "tokenizer.json"
+
+
+@pytest.mark.parametrize("method", VARIETY)
+def test_logits_are_the_same(method: str) -> None:
+    model, tokens = bold_model(method), random_tokens(SMALL, 2, 12)
+    exported = as_transformers(model)
+    assert type(exported) is (OelmGPTForCausalLM if model.method.extras.shift else GPT2LMHeadModel)
+    with torch.no_grad():
+        assert relative_error(exported(tokens).logits, model(tokens)) < 1e-9
+
+
+@pytest.mark.parametrize("part", ["q", "core_HKK", "gain_H", "shift_H", "q_update.up", "k_update.down", "ffn_share.up"])
+def test_nothing_is_left_out(part: str) -> None:
+    """The twin: a change of any part of the model must show in the exported one."""
+    method = "oelm+freeze=0.25+core+gain+shift+rank=2"
+    model, tokens = bold_model(method), random_tokens(SMALL, 2, 12)
+    before = as_transformers(model)
+    for name, parameter in model.named_parameters():
+        if f".{part}" in name:
+            parameter.data.mul_(-0.7)
+    with torch.no_grad():
+        assert relative_error(before(tokens).logits, model(tokens)) > 1e-3
+        assert relative_error(as_transformers(model)(tokens).logits, model(tokens)) < 1e-9
+
+
+@pytest.mark.parametrize("method", ["baseline", "oelm", "oelm-core"])
+def test_a_folder_that_auto_classes_load(method: str, tokenizer_file: Path, tmp_path) -> None:
+    model = bold_model(method, BYTES)
+    export(model, tokenizer_file, tmp_path / "out")
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "out").eval()
+    assert loaded.lm_head.weight is loaded.transformer.wte.weight
+    config = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert config["tie_word_embeddings"] is True
+    assert config["eos_token_id"] == 256
+    assert config["model_type"] == ("oelm-gpt" if model.method.extras.shift else "gpt2")
+
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
+    text = "Ein Süßes <|endoftext|> zwölf"
+    assert tokenizer(text)["input_ids"] == byte_tokenizer().encode(text).ids == list(text.encode())
+    assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
+    assert tokenizer.eos_token_id == 256
+
+    prompt = torch.tensor([tokenizer("Once upon")["input_ids"]])
+    with torch.no_grad():
+        assert relative_error(loaded(prompt).logits, model(prompt)) < 1e-9
+    ours = list(generate(model, prompt[0].tolist(), tokens=20, sampling=Sampling(temperature=0)))
+    for cache in (True, False):
+        theirs = loaded.generate(prompt, max_new_tokens=20, do_sample=False, use_cache=cache, eos_token_id=None)
+        assert theirs[0, prompt.shape[1] :].tolist() == ours
+
+
+def test_counts_of_a_tied_embedding() -> None:
+    model = bold_model("baseline", BYTES)
+    zero_biases = BYTES.layers * 4 * BYTES.width
+    ours = sum(parameter.numel() for parameter in model.parameters())
+    assert sum(parameter.numel() for parameter in as_transformers(model).parameters()) == ours + zero_biases
+
+
+def test_float32_stays_float32() -> None:
+    model = GPT(BYTES, bold_model("oelm").method)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.1, generator=torch.Generator().manual_seed(0))
+    exported = as_transformers(model.eval())
+    assert exported.dtype == torch.float32
+    tokens = random_tokens(BYTES, 2, 20)
+    with torch.no_grad():
+        assert relative_error(exported(tokens).logits, model(tokens)) < 1e-5
+
+
+def test_beams_and_right_padding_with_a_key_shift() -> None:
+    model = as_transformers(bold_model("baseline+shift", BYTES), end_of_text=256)
+    tokens = random_tokens(BYTES, 2, 10)
+    settings = {"max_new_tokens": 8, "do_sample": False, "num_beams": 3, "eos_token_id": None, "pad_token_id": 0}
+    mask = torch.ones_like(tokens)
+    cached, plain = (model.generate(tokens, attention_mask=mask, use_cache=use, **settings) for use in (True, False))
+    assert torch.equal(cached, plain)
+    mask[0, 6:] = 0
+    with torch.no_grad():
+        padded = model(tokens, attention_mask=mask).logits[0, :6]
+        assert relative_error(padded, model(tokens[:1, :6]).logits[0]) < 1e-9
+    with pytest.raises(ValueError, match="pad on the right"):
+        model(tokens, attention_mask=mask.flip(1))
+
+
+def test_a_missing_tokenizer_is_refused(tmp_path) -> None:
+    with pytest.raises(DataError, match="there is no tokenizer"):
+        export(bold_model("oelm", BYTES), tmp_path / "tokenizer.json", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_a_key_shift_travels_with_its_code(tokenizer_file: Path, tmp_path) -> None:
+    """Where oelm is not installed, the folder's own code runs."""
+    model = bold_model("oelm-frame", BYTES)
+    export(model, tokenizer_file, tmp_path / "out")
+    script = (
+        "import sys, torch\n"
+        "from transformers import AutoModelForCausalLM\n"
+        "model = AutoModelForCausalLM.from_pretrained(sys.argv[1], trust_remote_code=True).eval()\n"
+        "assert 'oelm' not in sys.modules\n"
+        "torch.save(model(torch.arange(12)[None]).logits.detach(), sys.argv[2])\n"
+    )
+    environment = {**os.environ, "HF_HOME": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1"}
+    command = [sys.executable, "-c", script, str(tmp_path / "out"), str(tmp_path / "logits.pt")]
+    subprocess.run(command, check=True, env=environment, capture_output=True)
+    with torch.no_grad():
+        assert relative_error(torch.load(tmp_path / "logits.pt"), model(torch.arange(12)[None])) < 1e-9

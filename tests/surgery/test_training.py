@@ -1,0 +1,143 @@
+"""Converted models under the real Trainer, under PEFT, and in oelm's own engine."""
+
+import copy
+
+import peft
+import pytest
+import torch
+import transformers
+from tests.surgery.models import VOCABULARY, disagreement, inputs, logits, tiny
+from torch import nn
+
+from oelm.base.runtime import Runtime
+from oelm.config.run import OptimConfig, Precision
+from oelm.method.freezing import frozen_names
+from oelm.surgery.conversion import check_frozen, weight_table
+from oelm.surgery.convert import convert
+from oelm.surgery.storage import load, save
+from oelm.train.engine import Engine
+
+
+class Sentences(torch.utils.data.Dataset):
+    def __init__(self, *, language: bool) -> None:
+        generator = torch.Generator().manual_seed(0)
+        tokens = torch.randint(3, VOCABULARY, (16, 9), generator=generator)
+        self.rows = [
+            {"input_ids": row, "labels": row if language else torch.tensor(index % 2)}
+            for index, row in enumerate(tokens)
+        ]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
+        return self.rows[index]
+
+
+def trainer(model: nn.Module, folder, name: str, steps: int) -> transformers.Trainer:
+    return transformers.Trainer(
+        model,
+        transformers.TrainingArguments(
+            output_dir=str(folder),
+            max_steps=steps,
+            save_steps=2,
+            per_device_train_batch_size=4,
+            learning_rate=1e-2,
+            weight_decay=0.1,
+            use_cpu=True,
+            report_to=[],
+            disable_tqdm=True,
+            logging_strategy="no",
+            dataloader_pin_memory=False,
+        ),
+        train_dataset=Sentences(language=name == "gpt2"),
+    )
+
+
+def snapshot(model: nn.Module) -> dict[str, torch.Tensor]:
+    return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2"])
+def test_under_the_trainer(name: str, tmp_path) -> None:
+    model = tiny(name).float()
+    audit = convert(model, "oelm")
+    before = snapshot(model)
+    run = trainer(model, tmp_path, name, steps=4)
+    run.train()
+    after = snapshot(model)
+    moved = {tensor for tensor in after if not torch.equal(after[tensor], before[tensor])}
+    assert moved.isdisjoint(audit.frozen_names)
+    assert len(moved) >= len(before) - len(audit.frozen_names) - 4  # embeddings of unused kinds have no gradient
+    held = {id(parameter) for group in run.optimizer.param_groups for parameter in group["params"]}
+    assert held.isdisjoint(id(model.get_parameter(tensor)) for tensor in audit.frozen_names)
+    check_frozen(model)
+
+    # What the Trainer saved is plain: no trace of the split.
+    run.save_model(str(tmp_path / "out"))
+    plain = type(model).from_pretrained(tmp_path / "out").eval()
+    model.eval()
+    assert disagreement(logits(plain, name), logits(model, name)) < 1e-5
+    save(model, tmp_path / "ours")
+    assert disagreement(logits(load(tmp_path / "ours").eval(), name), logits(model, name)) < 1e-5
+
+    # And a converted model resumes from the Trainer's checkpoint, whatever was drawn for it.
+    other = tiny(name).float()
+    convert(other, "oelm", seed=1)
+    resumed = trainer(other, tmp_path, name, steps=6)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-4"))
+    for tensor in audit.frozen_names:
+        assert torch.equal(other.get_parameter(tensor), before[tensor])
+
+
+@pytest.mark.parametrize(
+    ("name", "targets"), [("bert", ["value", "attention.output.dense"]), ("gpt2", ["c_attn.v", "attn.c_proj"])]
+)
+# PEFT tells that it sets fan_in_fan_out by the kind of layer: GPT-2's c_proj is a Conv1D, its split V a Linear.
+# And it warns when it cannot ask the Hub whether the vocabulary was resized.
+@pytest.mark.filterwarnings("ignore:fan_in_fan_out is set to (False|True):UserWarning")
+@pytest.mark.filterwarnings("ignore:Could not find a config file:UserWarning")
+def test_under_peft(name: str, targets: list[str], tmp_path) -> None:
+    model = tiny(name)
+    audit = convert(model, "oelm-qr")
+    before, untrained = snapshot(model), logits(model, name)
+    save(model, tmp_path / "base")
+    adapted = peft.get_peft_model(copy.deepcopy(model), peft.LoraConfig(r=2, target_modules=targets))
+    optimiser = torch.optim.AdamW([p for p in adapted.parameters() if p.requires_grad], lr=0.05, weight_decay=0.1)
+    for _ in range(3):
+        optimiser.zero_grad()
+        adapted(**inputs(name)).logits.square().mean().backward()
+        optimiser.step()
+    adapted.eval()
+    trained = logits(adapted, name)
+    assert disagreement(trained, untrained) > 1e-3
+    for tensor in audit.frozen_names:
+        assert torch.equal(adapted.base_model.model.get_parameter(tensor), before[tensor])
+
+    adapted.save_pretrained(tmp_path / "adapter")
+    again = peft.PeftModel.from_pretrained(load(tmp_path / "base"), tmp_path / "adapter").eval()
+    assert disagreement(logits(again, name), trained) < 1e-9
+    merged = adapted.merge_and_unload()
+    merged.save_pretrained(tmp_path / "merged")
+    plain = type(model).from_pretrained(tmp_path / "merged").eval()
+    assert disagreement(logits(plain, name), trained) < 1e-9
+
+
+def test_in_the_engine() -> None:
+    """The one training loop freezes and thaws a converted model by its table."""
+    model = tiny("gpt2")
+    audit = convert(model, "oelm+until=0.5")
+    plan, table = audit.operation.method.plan, weight_table(model)
+    engine = Engine(
+        model,
+        table,
+        OptimConfig(lr=1e-3, warmup_steps=1),
+        Runtime(torch.device("cpu")),
+        precision=Precision.FLOAT64,
+        accumulate=1,
+        seed=0,
+    )
+    engine.ensure_frozen(frozen_names(plan, table, 0, 10))
+    assert engine.optimised_names.isdisjoint(audit.frozen_names)
+    engine.ensure_frozen(frozen_names(plan, table, 5, 10))
+    assert engine.optimised_names == {name for name, _ in model.named_parameters()}

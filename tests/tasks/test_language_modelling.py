@@ -1,0 +1,71 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from oelm.data.batches import TokenBatches, ValidationWindows
+from oelm.tasks.language_modelling import LanguageModelling
+
+TOKENS = np.arange(1000, dtype=np.uint16) % 50
+CONTEXT = 7
+
+
+def task(*, sequences_per_step: int = 12, validation_batch: int = 4, windows: int = 10) -> LanguageModelling:
+    return LanguageModelling(
+        TokenBatches(TOKENS, context=CONTEXT, seed=0),
+        ValidationWindows(TOKENS, context=CONTEXT, limit=windows),
+        sequences_per_step=sequences_per_step,
+        validation_batch=validation_batch,
+        bytes_per_token=2.0,
+    )
+
+
+class Uniform(nn.Module):
+    """All tokens equally likely."""
+
+    def forward(self, tokens_BT: Tensor) -> Tensor:
+        return torch.zeros(*tokens_BT.shape, 50)
+
+
+@pytest.mark.parametrize("parts", [2, 3, 4, 12])
+def test_the_parts_of_a_step_are_its_global_batch(parts: int) -> None:
+    whole = task().training_batch(5, 0, 1)
+    split = [task().training_batch(5, part, parts) for part in range(parts)]
+    for name in ("tokens", "targets"):
+        assert torch.equal(torch.cat([batch[name] for batch in split]), whole[name])
+
+
+def test_steps_differ() -> None:
+    assert not torch.equal(task().training_batch(0, 0, 1)["tokens"], task().training_batch(1, 0, 1)["tokens"])
+
+
+def test_targets_are_the_tokens_that_follow() -> None:
+    batch = task().training_batch(0, 0, 1)
+    assert torch.equal(batch["targets"], (batch["tokens"] + 1) % 50)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 5])
+def test_every_validation_window_belongs_to_one_part(parts: int) -> None:
+    batches = [batch["tokens"] for part in range(parts) for batch in task().validation_batches(part, parts)]
+    found = sorted(row.tolist() for batch in batches for row in batch)
+    assert found == sorted(row.tolist() for batch in task().validation_batches(0, 1) for row in batch["tokens"])
+    assert len(found) == 10
+
+
+def test_a_uniform_guess_has_the_loss_of_the_vocabulary() -> None:
+    batch = task().training_batch(0, 0, 1)
+    loss = task().loss(Uniform(), batch)
+    assert loss.count.item() == task().tokens(batch) == 12 * CONTEXT
+    assert loss.total.item() / loss.count.item() == pytest.approx(math.log(50))
+    measures = task().summarise(task().measure(Uniform(), batch))
+    assert measures["loss"] == pytest.approx(math.log(50))
+    assert measures["perplexity"] == pytest.approx(50)
+    assert measures["bits_per_byte"] == pytest.approx(math.log2(50) / 2)
+
+
+def test_a_huge_loss_keeps_a_perplexity_that_json_can_hold() -> None:
+    measures = task().summarise(torch.tensor([5000.0, 1.0], dtype=torch.float64))
+    assert math.isfinite(measures["perplexity"])
+    assert measures["loss"] == 5000

@@ -1,0 +1,61 @@
+import torch
+from train.toys import TINY, engine_for, tiny_config
+
+from oelm.experiments.assemble import build_model
+from oelm.model.ledger import weight_table
+from oelm.train.optimiser import lr_share, make_optimiser, read_moments, write_moments
+
+
+def test_weight_decay_is_on_matrices_only() -> None:
+    config = tiny_config("oelm-core")
+    model = build_model(config)
+    names = {id(p): name for name, p in model.named_parameters()}
+    optimiser = make_optimiser(
+        dict(model.named_parameters()), weight_table(config.model, config.method), config.optim, 1
+    )
+    decay = {names[id(p)]: group["weight_decay"] for group in optimiser.param_groups for p in group["params"]}
+    assert decay.keys() == set(names.values())
+    for name, parameter in model.named_parameters():
+        assert decay[name] == (config.optim.weight_decay if parameter.ndim >= 2 else 0.0), name
+    vectors = {"layers.0.attention.shift_H", "layers.0.attention_norm.weight", "layers.1.ffn.up.bias"}
+    assert vectors < {name for name, value in decay.items() if value == 0}
+
+
+def test_lower_layers_train_more_gently() -> None:
+    assert [lr_share(layer, 4, 0.5, "layers.0.v.weight") for layer in range(4)] == [0.125, 0.25, 0.5, 1.0]
+    assert lr_share(None, 4, 0.5, "token_embedding.weight") == 0.0625
+    assert lr_share(None, 4, 0.5, "final_norm.weight") == 1.0
+
+
+def test_the_layers_share_reaches_the_update() -> None:
+    """Adam's first update is lr x sign(gradient), so its size shows the learning rate of each layer."""
+    engine = engine_for(tiny_config("baseline+layer-lr=0.1", weight_decay=0.0))
+    engine.ensure_frozen(frozenset())
+    before = {name: p.detach().clone() for name, p in engine.model.named_parameters()}
+    for parameter in engine.model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    engine.update(lr=1e-2)
+    moved = {name: (p - before[name]).abs().max().item() for name, p in engine.model.named_parameters()}
+    assert TINY["layers"] == 2
+    for name, share in (
+        ("layers.1.ffn.up.weight", 1),
+        ("layers.0.ffn.up.weight", 0.1),
+        ("token_embedding.weight", 0.01),
+    ):
+        assert abs(moved[name] / (1e-2 * share) - 1) < 1e-2, name
+
+
+def test_moments_go_out_and_come_back_by_name() -> None:
+    config = tiny_config("baseline")
+    model = build_model(config)
+    parameters = dict(model.named_parameters())
+    table = weight_table(config.model, config.method)
+    first, second = (make_optimiser(parameters, table, config.optim, 1) for _ in range(2))
+    assert read_moments(first, parameters) == {}
+    for parameter in model.parameters():
+        parameter.grad = torch.randn_like(parameter)
+    first.step()
+    write_moments(second, parameters, read_moments(first, parameters))
+    for name, state in read_moments(second, parameters).items():
+        assert state["step"].item() == 1
+        assert torch.equal(state["exp_avg"], first.state[parameters[name]]["exp_avg"])
