@@ -64,7 +64,7 @@ def test_neither_a_reader_nor_a_kill_sees_a_partial_file(tmp_path: Path) -> None
         seen = [path.read_bytes() for _ in range(60)]
         # A write in progress shows as a partial file beside the target: kill just then.
         while not list(tmp_path.glob(f"{PARTIAL_PREFIX}*")):
-            pass
+            assert writer.poll() is None
         writer.kill()
     assert all(is_whole(content) for content in seen)
     assert len(set(seen)) == 2, "the writer wrote while we read"

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from train.processes import Ended, started, started_anew
-from train.toys import TINY, flags, last_weights, timeless_events, tiny_config, tokens, toy_text, trained
 
 from oelm.config.record import RunState
 from oelm.train.folder import RunFolder
+from train.processes import Ended, started, started_anew
+from train.toys import TINY, flags, last_weights, timeless_events, tiny_config, tokens, toy_text, trained
 
 
 def assert_one_line(ended: Ended, *words: str) -> None:

@@ -1,9 +1,8 @@
 from pathlib import Path
 
+from oelm.train.folder import RunFolder
 from train.processes import started
 from train.toys import TINY, toy_text
-
-from oelm.train.folder import RunFolder
 
 
 def test_from_a_text_file_to_text(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]

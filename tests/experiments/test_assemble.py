@@ -7,6 +7,15 @@ from pathlib import Path
 
 import pytest
 import torch
+
+from oelm.base.errors import ConfigError, DataError, DivergedError, FreezeError
+from oelm.config.record import RunState, StepEvent, ValidationEvent
+from oelm.config.run import Precision, RunConfig
+from oelm.data.tokens import TokenFolder
+from oelm.experiments import assemble
+from oelm.experiments.assemble import load_run
+from oelm.train.folder import RunFolder
+from oelm.train.record import read_events
 from train.processes import parallel, running, started, until
 from train.toys import (
     flags,
@@ -17,15 +26,6 @@ from train.toys import (
     tokens,
     trained,
 )
-
-from oelm.base.errors import ConfigError, DataError, DivergedError, FreezeError
-from oelm.config.record import RunState, StepEvent, ValidationEvent
-from oelm.config.run import Precision, RunConfig
-from oelm.data.tokens import TokenFolder
-from oelm.experiments import assemble
-from oelm.experiments.assemble import load_run
-from oelm.train.folder import RunFolder
-from oelm.train.record import read_events
 
 GOLDEN_LOSS = {
     "baseline": 3.303513920737,
@@ -199,7 +199,7 @@ def test_what_was_saved_before_the_divergence_is_intact(tmp_path: Path, monkeypa
     settings = {"steps": 20, "save_every": 5, "validate_every": 20}
     with monkeypatch.context() as patch:
         patch.setattr(assemble, "LanguageModelling", _Poisoned)
-        with pytest.raises(DivergedError, match="in step 13; .*last checkpoint is intact"):
+        with pytest.raises(DivergedError, match=r"in step 13; .*last checkpoint is intact"):
             trained(tiny_config("oelm", **settings), tmp_path / "run")
     trained(tiny_config("oelm", **settings), tmp_path / "run", resume=True)
     trained(tiny_config("oelm", **settings), tmp_path / "straight")

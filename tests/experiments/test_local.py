@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from train.processes import running, until
-from train.toys import tiny_config, trained
 
 from oelm.base.errors import CheckpointError
 from oelm.config.record import RunState
 from oelm.experiments.local import Planned, run_all
 from oelm.train.folder import RunFolder
+from train.processes import running, until
+from train.toys import tiny_config, trained
 
 
 def planned(folder: Path, label: str, **changes: object) -> Planned:

@@ -1,10 +1,10 @@
 from pathlib import Path
 
 import pytest
-from train.processes import started
 
 from oelm.experiments.quickstart import METHODS
 from oelm.train.folder import RunFolder
+from train.processes import started
 
 
 @pytest.mark.slow

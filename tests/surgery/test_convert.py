@@ -431,6 +431,22 @@ def test_attention_that_is_not_there_is_an_error(name: str, kind: str) -> None:
         convert(tiny(name), "oelm", attention=[kind])
 
 
+@pytest.mark.parametrize("kinds", ["cross", ["self"], []])
+def test_unknown_kinds_of_attention_are_refused(kinds) -> None:
+    with pytest.raises(ConfigError, match="give a list of: encoder, decoder, cross"):
+        convert(tiny("bart"), "oelm", attention=kinds)
+
+
+def test_a_method_may_be_given_as_a_value() -> None:
+    by_name, by_value = tiny("bert"), tiny("bert")
+    convert(by_name, "oelm")
+    convert(by_value, METHODS["oelm"])
+    assert torch.equal(logits(by_name, "bert"), logits(by_value, "bert"))
+    convert(by_value, METHODS["baseline"])
+    assert torch.equal(logits(by_name, "bert"), logits(by_value, "bert"))
+    assert not frozen_in(by_value)
+
+
 def test_a_wrapped_projection_is_refused() -> None:
     model = tiny("bert")
     model.bert.encoder.layer[1].attention.self.query = nn.Sequential(nn.Linear(24, 24))

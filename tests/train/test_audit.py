@@ -2,11 +2,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from train.toys import tiny_config
 
 from oelm.base.errors import FreezeError
 from oelm.experiments.assemble import build_model
 from oelm.train.audit import audit, read_start, tensor_digests, write_start
+from train.toys import tiny_config
 
 HELD = frozenset({"layers.0.attention.q.weight", "layers.0.attention.k.weight"})
 THAWED = "layers.1.attention.q.weight"

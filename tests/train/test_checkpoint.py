@@ -3,12 +3,12 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor
-from train.toys import TINY, tiny_config
 
 from oelm.base.errors import CheckpointError
 from oelm.experiments.assemble import build_model
 from oelm.model.gpt import GPT
 from oelm.train.checkpoint import Checkpoints, Progress, load_weights
+from train.toys import TINY, tiny_config
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_a_damaged_checkpoint_is_named_with_the_way_out(checkpoints: Checkpoints
     checkpoints.save(model(), {}, Progress(step=10))
     path = checkpoints.folder / "step-00000010" / file
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(CheckpointError, match="step-00000010 cannot be loaded.*the checkpoint before it"):
+    with pytest.raises(CheckpointError, match=r"step-00000010 cannot be loaded.*the checkpoint before it"):
         checkpoints.load_latest(model())
 
 

@@ -4,10 +4,9 @@ import shutil
 
 import pytest
 import torch
-from builders import VARIETY
 from torch import Tensor, nn
-from train.toys import RaggedTask, engine_for, gradients, ragged_engine, tiny_config, tokens
 
+from builders import VARIETY
 from oelm.base.errors import FreezeError
 from oelm.config.run import Precision
 from oelm.data.tokens import TokenFolder
@@ -16,6 +15,7 @@ from oelm.method.freezing import frozen_names
 from oelm.model.ledger import weight_table
 from oelm.tasks.task import Batch, LossSum, Task
 from oelm.train.engine import Engine
+from train.toys import RaggedTask, engine_for, gradients, ragged_engine, tiny_config, tokens
 
 THAWS = ("oelm+until=3", "oelm+thaw=2..4", "oelm+every=3", "oelm-ffn+until=3", "oelm+freeze=q+layers=1+every=2")
 

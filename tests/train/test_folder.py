@@ -5,13 +5,13 @@ import time
 from pathlib import Path
 
 import pytest
-from train.processes import running, until
-from train.toys import tiny_config
 
 from oelm.base.errors import CheckpointError
 from oelm.config.record import FreezeEvent, RunState, StateFile
 from oelm.train import folder as folder_module
 from oelm.train.folder import EventLog, Heart, RunFolder
+from train.processes import running, until
+from train.toys import tiny_config
 
 
 def event(step: int) -> FreezeEvent:

@@ -43,7 +43,7 @@ def test_a_refused_write_names_the_fix(tmp_path: Path) -> None:
     if not full.exists():
         pytest.skip("no /dev/full here")
     log = LogFile(full)
-    with pytest.raises(StorageError, match="No space left on device.*free space"):
+    with pytest.raises(StorageError, match=r"No space left on device.*free space"):
         log.write("a line")
     log.close()
     with pytest.raises(StorageError):

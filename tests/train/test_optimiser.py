@@ -1,9 +1,9 @@
 import torch
-from train.toys import TINY, engine_for, tiny_config
 
 from oelm.experiments.assemble import build_model
 from oelm.model.ledger import weight_table
 from oelm.train.optimiser import lr_share, make_optimiser, read_moments, write_moments
+from train.toys import TINY, engine_for, tiny_config
 
 
 def test_weight_decay_is_on_matrices_only() -> None:

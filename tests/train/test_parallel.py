@@ -8,14 +8,14 @@ import pytest
 import torch
 import torch.distributed as dist
 from safetensors.torch import load_file, save_file
-from train.processes import parallel, running, started_anew, torchrun_environments, until
-from train.toys import RaggedTask, flags, gradients, last_weights, ragged_engine, tiny_config, trained
 
 from oelm.base.runtime import choose_runtime
 from oelm.config.record import RunState
 from oelm.method.freezing import frozen_names
 from oelm.train.engine import Engine
 from oelm.train.folder import RunFolder
+from train.processes import parallel, running, started_anew, torchrun_environments, until
+from train.toys import RaggedTask, flags, gradients, last_weights, ragged_engine, tiny_config, trained
 
 METHOD = "oelm+until=2"
 
@@ -103,7 +103,7 @@ def test_a_run_under_torchrun_saves_when_asked_and_ends_like_one_process(tmp_pat
         alive=lambda: torchrun.poll() is None,
     )
     os.killpg(torchrun.pid, signal.SIGTERM)
-    out, err = torchrun.communicate()
+    _out, err = torchrun.communicate()
     state = files.state()
     assert state is not None
     assert state.state is RunState.INTERRUPTED, err

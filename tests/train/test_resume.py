@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from train.processes import started, started_anew, until
-from train.toys import flags, last_weights, timeless_events, timeless_record, tiny_config, trained
 
 from oelm.train.folder import RunFolder
+from train.processes import started, started_anew, until
+from train.toys import flags, last_weights, timeless_events, timeless_record, tiny_config, trained
 
 STEPS = 200
 LOOK = {"steps": STEPS, "save_every": 20, "validate_every": 50, "log_every": 7}
@@ -78,7 +78,7 @@ def test_kill_and_resume_of_the_command_itself(tmp_path: Path) -> None:
     first.communicate()
     assert not (tmp_path / "killed" / "record.json").exists()
     second = started_anew(*command)
-    out, err = second.communicate()
+    _out, err = second.communicate()
     assert (second.returncode, err) == (0, "")
     assert_same(tmp_path / "killed", tmp_path / "straight")
 

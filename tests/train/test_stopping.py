@@ -2,9 +2,8 @@ import os
 import signal
 import time
 
-from train.processes import running, until
-
 from oelm.train.stopping import Interrupted, stop_on_signal
+from train.processes import running, until
 
 
 def test_a_signal_is_remembered_and_handlers_come_back() -> None:

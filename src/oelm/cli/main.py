@@ -1,40 +1,59 @@
 """The command `oelm`: its verbs, and how errors reach the person."""
 
 import sys
+from collections.abc import Callable
+from importlib import import_module
 
 import typer
 from rich.console import Console
 
 from oelm import __version__
 from oelm.base.errors import OelmError
-from oelm.cli.compare import compare
-from oelm.cli.generate import generate
-from oelm.cli.inspect import inspect
-from oelm.cli.methods import methods
-from oelm.cli.prepare import prepare
-from oelm.cli.quickstart import quickstart
-from oelm.cli.train import train
 
-app = typer.Typer(
-    name="oelm",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    help="Transformers whose Query/Key projections are drawn once, head-wise orthogonal, and frozen; "
-    "their baselines and ablations; and the laboratory around them.",
-    epilog="Start with: oelm quickstart",
-)
+VERBS = {
+    "quickstart": "Train five methods with paired seeds on the built-in corpus and say whether freezing cost quality.",
+    "prepare": "Turn text into token files. Interrupted, the same command goes on where it stopped.",
+    "train": "Train one model. Under torchrun every process takes part: torchrun --nproc-per-node 2 -m oelm train ...",
+    "inspect": "Show what is trained, frozen and absent: counts, FLOPs, and the geometry of Q and K at init.",
+    "generate": "Continue a prompt with a trained model.",
+    "compare": "Compare finished runs: arms paired by seed, ratios with intervals, a verdict against the margin.",
+    "methods": "List the named methods and the modifiers that vary them.",
+}
+"""Each verb `v` is the function `v` of `oelm.cli.v`, with this first line; only the one that is asked for is loaded."""
 
 
-@app.callback(invoke_without_command=True)
+def command_line(arguments: list[str]) -> typer.Typer:
+    """The command with all its verbs, of which the one in `arguments` is ready to run."""
+    app = typer.Typer(
+        name="oelm",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        help="Transformers whose Query/Key projections are drawn once, head-wise orthogonal, and frozen; "
+        "their baselines and ablations; and the laboratory around them.",
+        epilog="Start with: oelm quickstart",
+    )
+    app.callback(invoke_without_command=True)(_version)
+    wanted = next((argument for argument in arguments if not argument.startswith("-")), None)
+    for verb, summary in VERBS.items():
+        app.command(name=verb, help=None if verb == wanted else summary)(load(verb) if verb == wanted else _not_loaded)
+    return app
+
+
+def load(verb: str) -> Callable[..., None]:
+    """The function behind a verb."""
+    function: Callable[..., None] = getattr(import_module(f"oelm.cli.{verb}"), verb)
+    return function
+
+
+def _not_loaded() -> None:
+    raise AssertionError("only the verb that was asked for can run")
+
+
 def _version(version: bool = typer.Option(False, "--version", help="Print the version and exit.")) -> None:
     if version:
         print(f"oelm {__version__}")
         raise typer.Exit
-
-
-for verb in (quickstart, prepare, train, inspect, generate, compare, methods):
-    app.command()(verb)
 
 
 def with_dashes(arguments: list[str]) -> list[str]:
@@ -50,7 +69,8 @@ def _with_dashes(argument: str) -> str:
 def main() -> None:
     """Run the command; an error that the user can mend is one line on stderr and exit code 2."""
     try:
-        app(args=with_dashes(sys.argv[1:]), prog_name="oelm")
+        arguments = with_dashes(sys.argv[1:])
+        command_line(arguments)(args=arguments, prog_name="oelm")
     except OelmError as error:
         Console(stderr=True).print(f"[bold red]error:[/] {_escaped(str(error))}", soft_wrap=True, highlight=False)
         sys.exit(2)

@@ -160,9 +160,9 @@ def _matched(method: Method, text: str) -> Method:
 def _freeze(method: Method, text: str) -> Method:
     match text:
         case "q" | "k":
-            return _with_plan(method, query=text == "q", key=text == "k")
+            return _with_plan(method, query=text == "q", key=text == "k", ffn_share=0.0)
         case "qk":
-            return _with_plan(method, query=True, key=True)
+            return _with_plan(method, query=True, key=True, ffn_share=0.0)
         case _:
             return _with_plan(method, query=True, key=True, ffn_share=freeze_ratio(float(text)).ffn_share)
 
@@ -230,7 +230,8 @@ def parse_method(text: str) -> Method:
     name, *modifiers = text.strip().split("+")
     if name not in METHODS:
         raise ConfigError(f"unknown method {name!r}", f"choose one of {', '.join(METHODS)}; see `oelm methods`")
-    method, applied = METHODS[name], []
+    method = METHODS[name]
+    applied: dict[str, str] = {}
     for modifier in modifiers:
         key, _, value = modifier.partition("=")
         if key not in MODIFIERS:
@@ -243,9 +244,10 @@ def parse_method(text: str) -> Method:
         except ValueError as error:
             raise ConfigError(f"method {text!r}: cannot read +{modifier}", f"write it as {usage}") from error
         if changed != method:  # a modifier that the method has already is not part of its name
-            applied.append(modifier)
+            applied[key] = modifier
         method = changed
-    return _changed(method, name="+".join([name, *applied]))
+    # In the order of the table, so that one method has one name.
+    return _changed(method, name="+".join([name, *(applied[key] for key in MODIFIERS if key in applied)]))
 
 
 def from_original(model_type: str) -> Method:

@@ -41,6 +41,7 @@ def generate(
     """
     if not prompt:
         raise ConfigError("the prompt has no tokens", "give at least one character")
+    model.eval()
     context, random = model.config.context, generator_for(sampling.seed, "generate")
     sequence, cache = list(prompt), None
     for _ in range(tokens):

@@ -52,7 +52,7 @@ class Site:
 def open_sites(model: PreTrainedModel, kinds: Collection[str] | None = None) -> tuple[Site, ...]:
     """The sites of these kinds (None: of all that the model has), fused weights split. Finding none is an error."""
     row = architecture_of(model)
-    wanted = [Attention(kind) for kind in kinds] if kinds is not None else list(row.places)
+    wanted = list(row.places) if kinds is None else _parse_kinds(kinds)
     found = [site for kind in wanted if kind in row.places for site in _sites(model, row, kind)]
     missing = set(wanted) - {site.kind for site in found}
     if not found or (kinds is not None and missing):
@@ -62,6 +62,14 @@ def open_sites(model: PreTrainedModel, kinds: Collection[str] | None = None) -> 
             f"choose of: {', '.join(has)}" if has else "give a model with attention layers of the known layout",
         )
     return tuple(sorted(found, key=lambda site: (site.layer, wanted.index(site.kind))))
+
+
+def _parse_kinds(kinds: Collection[str]) -> list[Attention]:
+    if isinstance(kinds, str) or not kinds or not set(kinds) <= set(Attention):
+        raise ConfigError(
+            f"attention={kinds!r} does not name kinds of attention", f"give a list of: {', '.join(Attention)}"
+        )
+    return [Attention(kind) for kind in kinds]
 
 
 def layer_of(name: str, offsets: Mapping[str, int]) -> int | None:
