@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from oelm.model.gpt import GPT
     from oelm.model.initialise import initialise, measure_geometry
     from oelm.model.ledger import count_flops, count_weights, weight_table
+    from oelm.surgery.convert import convert
+    from oelm.surgery.export import export
+    from oelm.surgery.storage import load, save
 
 _HOME = {
     "Extras": "config.method",
@@ -42,6 +45,10 @@ _HOME = {
     "TokenFolder": "data.tokens",
     "Sampling": "evaluate.generation",
     "generate": "evaluate.generation",
+    "convert": "surgery.convert",
+    "load": "surgery.storage",
+    "save": "surgery.storage",
+    "export": "surgery.export",
     "load_run": "experiments.assemble",
     "frozen_names": "method.freezing",
     "global_orthogonal": "method.projections",
@@ -69,6 +76,10 @@ __all__ = [  # noqa: RUF022 (by room, as above)
     "TokenFolder",
     "Sampling",
     "generate",
+    "convert",
+    "load",
+    "save",
+    "export",
     "load_run",
     "frozen_names",
     "global_orthogonal",

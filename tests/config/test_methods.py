@@ -13,7 +13,16 @@ from oelm.config.method import (
     TopDownThaw,
     Until,
 )
-from oelm.config.methods import METHODS, MODIFIERS, SUMMARIES, control_of, freeze_ratio, from_original, parse_method
+from oelm.config.methods import (
+    METHODS,
+    MODIFIERS,
+    PRETRAINED_METHODS,
+    SUMMARIES,
+    control_of,
+    freeze_ratio,
+    from_original,
+    parse_method,
+)
 
 NAMES = [
     "baseline",
@@ -33,7 +42,9 @@ NAMES = [
 
 def test_the_named_methods() -> None:
     assert list(METHODS) == NAMES
-    assert list(SUMMARIES) == NAMES
+    assert list(SUMMARIES) == [*NAMES, *PRETRAINED_METHODS]
+    assert list(PRETRAINED_METHODS) == ["keep", "oelm-qr", "oelm-polar"]
+    assert all(name == method.name == parse_method(name).name for name, method in PRETRAINED_METHODS.items())
     assert all(name == method.name == parse_method(name).name for name, method in METHODS.items())
     contents = [method.model_dump_json(exclude={"name"}) for method in METHODS.values()]
     assert len(set(contents)) == len(NAMES), "no two names mean the same"

@@ -29,6 +29,7 @@ CHANGES: dict[str, Any] = {
     "method.plan.layers.count": 2,
     "method.plan.when.kind": {"kind": "always"},
     "method.plan.when.end": 0.5,
+    "method.pretrained": "qr",
     "method.extras.shift": True,
     "method.extras.gain": True,
     "method.extras.core": True,

@@ -50,7 +50,7 @@ def test_the_sidecar_tells_method_seed_and_digests(tmp_path) -> None:
     save(model, tmp_path)
     sidecar = json.loads((tmp_path / "oelm.json").read_text())
     assert sidecar["method"]["name"] == "oelm-qr+matched+all-but-last=1"
-    assert (sidecar["pretrained"], sidecar["seed"], sidecar["attention"]) == ("qr", 7, ["cross"])
+    assert (sidecar["method"]["pretrained"], sidecar["seed"], sidecar["attention"]) == ("qr", 7, ["cross"])
     assert set(sidecar["frozen"]) == frozen_in(model)
     assert all(digest.startswith("float64:") for digest in sidecar["frozen"].values())
     assert frozen_in(load(tmp_path)) == frozen_in(model)

@@ -33,7 +33,8 @@ class Scale(StrEnum):
     """The size of the rows."""
 
     NORM_MATCHED = "norm-matched"
-    """Rows of norm 1 (in expectation), whatever the projection: arms differ in direction only."""
+    """Rows of norm 1 (in expectation), whatever the projection: arms differ in direction only.
+    On a pre-trained model: as long as the rows that are replaced."""
     AS_ORIGINAL = "as-original"
     """As the original study: entries of std 0.02 for `normal`, rows of norm 1 for all others."""
 
@@ -137,12 +138,25 @@ class Extras(Settings):
     """Learning rate of layer l relative to the layer above it: 0.9 trains lower layers more gently."""
 
 
+class Pretrained(StrEnum):
+    """What becomes of a pre-trained matrix that is not replaced by a fresh draw."""
+
+    KEEP = "keep"
+    """It stays as it is."""
+    QR = "qr"
+    """Each head's rows are orthogonalised one after the other (QR), as the original did."""
+    POLAR = "polar"
+    """Each head takes the orthogonal frame nearest to it (the polar factor)."""
+
+
 class Method(Settings):
     """A named way to make, freeze and equip the Query/Key projections."""
 
     name: str
     query: Projection
     key: Projection
+    pretrained: Pretrained | None = None
+    """Make Q and K from a pre-trained model's matrices instead of drawing them; None draws."""
     key_source: KeySource = KeySource.OWN
     scale: Scale = Scale.AS_ORIGINAL
     plan: FreezingPlan | None = None

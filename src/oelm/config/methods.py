@@ -15,6 +15,7 @@ from oelm.config.method import (
     Method,
     Moment,
     OnlyLayers,
+    Pretrained,
     Projection,
     Scale,
     TopDownThaw,
@@ -73,6 +74,15 @@ _NAMED = (
 )
 METHODS: dict[str, Method] = {method.name: method for method in _NAMED}
 
+_KEPT = _both("keep", Projection.NORMAL, plan=_FROZEN)
+_ORTHOGONALISED = _both("oelm-qr", Projection.HEADWISE_ORTHOGONAL, plan=_FROZEN)
+PRETRAINED_METHODS: dict[str, Method] = {
+    "keep": _KEPT.model_copy(update={"pretrained": Pretrained.KEEP}),
+    "oelm-qr": _ORTHOGONALISED.model_copy(update={"pretrained": Pretrained.QR}),
+    "oelm-polar": _ORTHOGONALISED.model_copy(update={"name": "oelm-polar", "pretrained": Pretrained.POLAR}),
+}
+"""Methods that need pre-trained matrices: for Hugging Face models, not for a GPT from scratch."""
+
 SUMMARIES: dict[str, str] = {
     "baseline": "Q and K trained, normal(0.02)",
     "oelm": "head-wise orthogonal, frozen: the method",
@@ -86,6 +96,9 @@ SUMMARIES: dict[str, str] = {
     "oelm-frame": "Q = K = coordinate frames + key shift + gain: no Q/K matrix at all",
     "oelm-lowrank": "oelm-frame + a trained rank-8 update of Q and K",
     "oelm-core": "head-wise orthogonal, K tied to Q, frozen + key shift + gain + core",
+    "keep": "pre-trained models only: Q and K frozen as they are",
+    "oelm-qr": "pre-trained models only: Q and K orthogonalised per head by QR, frozen (what the original did)",
+    "oelm-polar": "pre-trained models only: the nearest orthogonal frame per head, frozen",
 }
 
 ORIGINAL_NAMES = {"baseline": "baseline", "oelm_v2": "oelm", "oelm_random": "oelm-random"}
@@ -196,7 +209,10 @@ MODIFIERS: dict[str, tuple[Callable[[Method, str], Method], str]] = {
     "layer-lr": (_layer_lr, "+layer-lr=0.9: each layer's learning rate is 0.9 of the one above"),
     "tied": (_tied, "+tied: K takes Q's matrix"),
     "rolled": (_rolled, "+rolled: every second K head takes the next Q head's frame"),
-    "matched": (_matched, "+matched: unit rows instead of the original's scale"),
+    "matched": (
+        _matched,
+        "+matched: unit rows, not the original's scale (on a pre-trained model: as long as before)",
+    ),
     "freeze": (_freeze, "+freeze=q, k, qk or a ratio (0.25): what is frozen"),
     "layers": (_layers, "+layers=0,1: only in these layers"),
     "all-but-last": (_all_but_last, "+all-but-last=1: in all but the top layers"),
@@ -228,9 +244,10 @@ def _with_plan(method: Method, **changes: object) -> Method:
 def parse_method(text: str) -> Method:
     """The method of a name such as `oelm`, `baseline+shift+gain` or `oelm+until=0.1`."""
     name, *modifiers = text.strip().split("+")
-    if name not in METHODS:
-        raise ConfigError(f"unknown method {name!r}", f"choose one of {', '.join(METHODS)}; see `oelm methods`")
-    method = METHODS[name]
+    named = {**METHODS, **PRETRAINED_METHODS}
+    if name not in named:
+        raise ConfigError(f"unknown method {name!r}", f"choose one of {', '.join(named)}; see `oelm methods`")
+    method = named[name]
     applied: dict[str, str] = {}
     for modifier in modifiers:
         key, _, value = modifier.partition("=")

@@ -21,6 +21,8 @@ class Role(StrEnum):
     GAIN = "logit gain"
     CORE = "core"
     LOW_RANK = "low-rank update"
+    OTHER = "other"
+    """Whatever else a model has: poolers, heads, attention that was not chosen, Q/K biases that train."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from oelm.base.errors import ConfigError
 from oelm.config.method import FreezingPlan, Method
 from oelm.config.model import GPTConfig
 from oelm.method.freezing import chosen_layers
@@ -69,6 +70,8 @@ class GPT(nn.Module):
 
     def __init__(self, config: GPTConfig, method: Method) -> None:
         super().__init__()
+        if method.pretrained is not None:
+            raise ConfigError(f"{method.name} needs a pre-trained model", "for a GPT from scratch take oelm")
         self.config = config
         self.method = method
         self.token_embedding = nn.Embedding(config.vocabulary, config.width)

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from oelm.config.method import Scale
+from oelm.config.method import Pretrained, Scale
 from oelm.method.freezing import describe
 from oelm.surgery.architectures import Attention
-from oelm.surgery.operation import Operation, Pretrained
+from oelm.surgery.operation import Operation
 
 _MADE = {
     Pretrained.KEEP: "as pre-trained",

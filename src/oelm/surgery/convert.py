@@ -5,13 +5,13 @@ from collections.abc import Collection
 import torch
 from transformers import PreTrainedModel
 
-from oelm.config.method import FreezingPlan, Method
+from oelm.config.method import FreezingPlan, Method, Pretrained
 from oelm.method.freezing import chosen, frozen_names
 from oelm.method.geometry import gram_error, row_norm
 from oelm.method.weights import Weight
 from oelm.surgery.audit import Audit, SideAudit, SiteAudit
 from oelm.surgery.conversion import Conversion, digests_of, freeze
-from oelm.surgery.operation import Operation, Pretrained, parse_operation
+from oelm.surgery.operation import Operation, parse_operation
 from oelm.surgery.orthogonal import head_norms
 from oelm.surgery.rewrite import new_matrices, refuse_impossible
 from oelm.surgery.sites import Projector, Site, open_sites

@@ -1,31 +1,11 @@
 """What is done to a Hugging Face model's Q and K: a method, drawn afresh or made from the pre-trained matrix."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from oelm.base.errors import ConfigError
-from oelm.config.method import Always, KeySource, Method, Projection
-from oelm.config.methods import METHODS, parse_method
+from oelm.config.method import Always, KeySource, Method, Pretrained, Projection
+from oelm.config.methods import parse_method
 from oelm.method.projections import gain
-
-
-class Pretrained(StrEnum):
-    """What becomes of the pre-trained matrix where it is not replaced by a fresh draw."""
-
-    KEEP = "keep"
-    """It stays as it is."""
-    QR = "qr"
-    """Each head's rows are orthogonalised one after the other (QR), as the original did."""
-    POLAR = "polar"
-    """Each head takes the orthogonal frame nearest to it (the polar factor)."""
-
-
-NAMED: dict[str, Pretrained] = {
-    "keep": Pretrained.KEEP,
-    "oelm-qr": Pretrained.QR,
-    "oelm-polar": Pretrained.POLAR,
-}
-"""Methods for pre-trained models only. They freeze and vary like `oelm`: `oelm-qr+matched+all-but-last=1`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,22 +26,15 @@ class Operation:
         return 1.0 if self.pretrained else gain(projection, self.method.scale, model_width)
 
 
-def parse_operation(text: str | Method) -> Operation:
+def parse_operation(method: str | Method) -> Operation:
     """The operation of a method or its name; refused if Hugging Face attention cannot run it.
 
     A trained normal projection is what the model has already: `baseline` leaves it alone.
     """
-    if isinstance(text, Method):
-        method, pretrained = text, None
-    else:
-        name, *modifiers = text.strip().split("+")
-        pretrained = NAMED.get(name)
-        if pretrained is None and name not in METHODS:
-            raise ConfigError(f"unknown method {name!r}", f"choose one of {', '.join([*NAMED, *METHODS])}")
-        method = parse_method("+".join(["oelm" if pretrained else name, *modifiers]))
-        method = method.model_copy(update={"name": "+".join([name, *method.name.split("+")[1:]])})
-    if pretrained is None and method.plan is None and method.query is Projection.NORMAL is method.key:
-        pretrained = Pretrained.KEEP
+    if isinstance(method, str):
+        method = parse_method(method)
+    unchanged = method.plan is None and method.query is Projection.NORMAL is method.key
+    pretrained = Pretrained.KEEP if unchanged else method.pretrained
     _refuse_what_attention_cannot_run(method, pretrained)
     return Operation(method=method, pretrained=pretrained)
 

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from oelm.base.errors import ConfigError
 from oelm.base.runtime import generator_for
-from oelm.config.method import KeySource, Projection, Scale
+from oelm.config.method import KeySource, Pretrained, Projection, Scale
 from oelm.method.projections import PROJECTIONS, HeadShape, key_heads
-from oelm.surgery.operation import Operation, Pretrained
+from oelm.surgery.operation import Operation
 from oelm.surgery.orthogonal import head_norms, polar_heads, qr_heads
 from oelm.surgery.sites import Projector, Site
 

@@ -15,7 +15,7 @@ from oelm.config.method import Method
 from oelm.config.settings import parse
 from oelm.surgery.architectures import Attention
 from oelm.surgery.conversion import Conversion, check_frozen, conversion_of, digests_of, freeze
-from oelm.surgery.operation import Operation, Pretrained
+from oelm.surgery.operation import parse_operation
 from oelm.surgery.sites import open_sites
 
 SIDECAR = "oelm.json"
@@ -31,7 +31,6 @@ def save(model: PreTrainedModel, folder: Path | str) -> None:
         Path(folder) / SIDECAR,
         {
             "method": operation.method.model_dump(mode="json"),
-            "pretrained": operation.pretrained,
             "seed": conversion.seed,
             "attention": list(conversion.attention),
             "train_biases": conversion.train_biases,
@@ -66,12 +65,8 @@ def _read(folder: Path) -> Conversion:
             "Q and K as they are: oelm.convert(model, 'keep')",
         )
     values: dict[str, Any] = read_json(path)
-    pretrained = values["pretrained"]
     return Conversion(
-        operation=Operation(
-            method=parse(Method, values["method"], where=str(path)),
-            pretrained=Pretrained(pretrained) if pretrained else None,
-        ),
+        operation=parse_operation(parse(Method, values["method"], where=str(path))),
         seed=values["seed"],
         attention=tuple(Attention(kind) for kind in values["attention"]),
         train_biases=values["train_biases"],

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Collection
-from typing import cast
 
 from torch import nn
 from transformers import PreTrainedModel
@@ -11,9 +10,6 @@ from oelm.config.method import FreezingPlan
 from oelm.method.weights import Role, Weight
 from oelm.surgery.architectures import Architecture, architecture_of
 from oelm.surgery.sites import Site, layer_of, layer_offsets, within_layer
-
-OTHER = Role.__members__.get("OTHER", cast(Role, "other"))
-"""Everything that no other role fits: poolers, classifiers, attention that was not chosen, Q/K biases that train."""
 
 
 def build_table(
@@ -44,7 +40,7 @@ def _site_roles(sites: Collection[Site], *, train_biases: bool) -> dict[str, Rol
     for site in sites:
         for projector, role in ((site.query, Role.QUERY), (site.key, Role.KEY)):
             for name in projector.tensors:
-                roles[name] = OTHER if train_biases and name.endswith(".bias") else role
+                roles[name] = Role.OTHER if train_biases and name.endswith(".bias") else role
     return roles
 
 
@@ -57,4 +53,4 @@ def _role(name: str, row: Architecture, module: nn.Module, model: PreTrainedMode
         return Role.NORM
     path = (within_layer(name, row) or "").rpartition(".")[0]
     patterns = {Role.VALUE: row.value, Role.OUTPUT: row.output, Role.FFN: row.ffn}
-    return next((role for role, pattern in patterns.items() if re.fullmatch(pattern, path)), OTHER)
+    return next((role for role, pattern in patterns.items() if re.fullmatch(pattern, path)), Role.OTHER)
