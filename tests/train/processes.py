@@ -14,9 +14,10 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 
 _CONTEXT = multiprocessing.get_context("forkserver")
@@ -65,10 +66,16 @@ def started(arguments: list[str], *, limit_bytes: int | None = None, **environme
 
 def running(function: Callable[..., None], *arguments: Any, **environment: str) -> Running:
     """A function of a test module in a process of its own."""
-    folder = Path(mkdtemp(prefix="oelm-process-"))
+    folder = Path(mkdtemp(dir=_outputs().name))
     process = _CONTEXT.Process(target=_child, args=(folder, dict(os.environ) | environment, function, arguments))
     process.start()
     return Running(process, folder)
+
+
+@cache
+def _outputs() -> TemporaryDirectory[str]:
+    """What the commands print, until the tests end."""
+    return TemporaryDirectory(prefix="oelm-outputs-")
 
 
 def parallel(arguments: list[str], processes: int = 2) -> list[Running]:

@@ -8,6 +8,7 @@ import pytest
 
 from oelm.base.errors import CheckpointError
 from oelm.config.record import FreezeEvent, RunState, StateFile
+from oelm.config.run import RunConfig
 from oelm.train import folder as folder_module
 from oelm.train.folder import EventLog, Heart, RunFolder
 from train.processes import running, until
@@ -60,16 +61,16 @@ def test_a_folder_with_work_in_it_belongs_to_its_config(tmp_path: Path) -> None:
     assert files.config().optim.lr == 0.5
 
 
-def _hold(path: Path) -> None:
-    with RunFolder(path).opened(tiny_config(), resume=False):
+def _hold(path: Path, config: RunConfig) -> None:
+    with RunFolder(path).opened(config, resume=False):
         (path / "held").touch()
         time.sleep(60)
 
 
 def test_a_lock_keeps_others_out_and_dies_with_its_holder(tmp_path: Path) -> None:
-    holder = running(_hold, tmp_path / "run")
-    until((tmp_path / "run" / "held").exists, alive=holder.process.is_alive)
     config = tiny_config()
+    holder = running(_hold, tmp_path / "run", config)
+    until((tmp_path / "run" / "held").exists, alive=holder.process.is_alive)
     with (
         pytest.raises(CheckpointError, match="another process"),
         RunFolder(tmp_path / "run").opened(config, resume=True),

@@ -59,6 +59,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, torch
     for worker in workers:
         ended = worker.ended()
         assert ended.code == 0, ended.err
+        assert "Warning" not in ended.err
     return {path.stem: load_file(path) for path in folder.iterdir()}
 
 

@@ -47,12 +47,13 @@ LabelledSource = Annotated[LocalTables | HubTask, Field(discriminator="kind")]
 
 
 class LabelledData(Settings):
-    """The data of a classification run.
+    """The data of a classification run, read from its files or the Hub.
 
     A share of train is held out: learning rates and the best checkpoint are chosen on it. The evaluation sets are
     read once, after the last step.
     """
 
+    kind: Literal["labelled"] = "labelled"
     source: LabelledSource
     labels: Annotated[tuple[str, ...], Field(min_length=2)]
     """The names of the classes, in the order of their indices."""
@@ -61,5 +62,13 @@ class LabelledData(Settings):
     holdout_examples: Annotated[int, Field(ge=1)]
     max_length: Annotated[int, Field(ge=4)]
     seed: Annotated[int, Field(ge=0)] = 0
+    tokenizer: str | None = None
+    """A tokenizer.json for our GPT from scratch; the other models bring their own."""
+    tokenizer_digest: str | None = None
     digest: str
     """Of the examples as read: a changed file is noticed."""
+
+    @property
+    def name(self) -> str:
+        """What reports call the data."""
+        return self.source.name

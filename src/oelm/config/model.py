@@ -1,6 +1,6 @@
 """The size of our GPT."""
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -14,6 +14,7 @@ GPT2_VOCABULARY = 50257
 class GPTConfig(Settings):
     """Pre-norm decoder with learned positions and a tied embedding; see `model/gpt.py`."""
 
+    kind: Literal["gpt"] = "gpt"
     layers: Count
     width: Count
     heads: Count

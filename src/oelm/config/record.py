@@ -181,6 +181,18 @@ class Result(Settings):
     best_loss: float
 
 
+class Evaluation(Settings):
+    """An evaluation set, read once after the last step, with the last or the best checkpoint."""
+
+    name: str
+    checkpoint: Literal["last", "best"]
+    step: int
+    measures: dict[str, float]
+    predictions: tuple[int, ...]
+    """The class predicted for each example, in the order of the set."""
+    labels: tuple[int, ...]
+
+
 class Environment(Settings):
     """What the run was computed with; nothing that names a person or a machine."""
 
@@ -207,6 +219,7 @@ class Record(Settings):
     geometry: tuple[LayerGeometry, ...]
     timing: Timing
     audit: FreezeAudit
+    evaluations: tuple[Evaluation, ...] = ()
     bytes_per_token: float | None
     environment: Environment
     sessions: int

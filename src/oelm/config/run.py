@@ -1,12 +1,14 @@
 """One run: everything that decides its numbers, and a few things that do not."""
 
 from enum import StrEnum
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from oelm.config.labelled import LabelledData
 from oelm.config.method import Method
 from oelm.config.model import Count, GPTConfig
+from oelm.config.pretrained import GPTFromRun, HuggingFaceModel
 from oelm.config.settings import Settings, fingerprint
 
 
@@ -21,6 +23,7 @@ class Precision(StrEnum):
 class DataConfig(Settings):
     """A folder of token files; `digest` is of its manifest, so that a changed corpus is noticed."""
 
+    kind: Literal["tokens"] = "tokens"
     folder: str
     name: str
     digest: str
@@ -70,16 +73,28 @@ class MachineConfig(Settings):
     tensorboard: bool = True
 
 
-class RunConfig(Settings):
-    """A resolved run, as written to `config.yaml`."""
+ModelConfig = Annotated[GPTConfig | HuggingFaceModel | GPTFromRun, Field(discriminator="kind")]
+TrainingData = Annotated[DataConfig | LabelledData, Field(discriminator="kind")]
 
-    model: GPTConfig
+
+class RunConfig(Settings):
+    """A resolved run, as written to `config.yaml`: language modelling on tokens, or classification on labelled text."""
+
+    model: ModelConfig
     method: Method
-    data: DataConfig
+    data: TrainingData
     optim: OptimConfig
     train: TrainConfig
     machine: MachineConfig
     seed: Annotated[int, Field(ge=0)]
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> Self:
+        if isinstance(self.data, DataConfig) and not isinstance(self.model, GPTConfig):
+            raise ValueError("token files train our GPT; a pre-trained model is fine-tuned on labelled text")
+        if isinstance(self.model, GPTConfig) and self.method.pretrained is not None:
+            raise ValueError(f"{self.method.name} needs a pre-trained model; for a GPT from scratch take oelm")
+        return self
 
     @model_validator(mode="after")
     def _warmup_fits(self) -> Self:
@@ -92,7 +107,13 @@ class RunConfig(Settings):
 
     def numbers(self) -> dict[str, Any]:
         """What changes the numbers, and nothing else: no folder, no label, no machine; batches by their total."""
-        values = self.model_dump(mode="json", exclude={"machine": True, "method": {"name"}, "data": {"folder", "name"}})
+        exclude = {
+            "machine": True,
+            "method": {"name"},
+            "data": {"folder", "name", "source", "tokenizer"},
+            "model": {"folder", "source", "revision"},
+        }
+        values = self.model_dump(mode="json", exclude=exclude)
         train = values["train"]
         for part in ("batch_size", "accumulate", "processes"):
             del train[part]

@@ -1,0 +1,122 @@
+"""Labelled text for a run: read from files or the Hub, split, and encoded with the model's tokenizer."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, assert_never
+
+import numpy as np
+import numpy.typing as npt
+from tokenizers import Tokenizer
+
+from oelm.base.errors import DataError
+from oelm.config.labelled import HubTask, LabelledData, LabelledSource, LocalTables
+from oelm.config.settings import fingerprint
+from oelm.data.labelled import Examples, label_indices, read_table, split_training
+from oelm.data.labelled_hub import fetch_labelled
+from oelm.data.tokenizer import end_of_text_id
+from oelm.tasks.classification import Encoded
+
+Ids = npt.NDArray[np.int64]
+
+
+class Reader(Protocol):
+    """A tokenizer as a task needs it."""
+
+    @property
+    def padding(self) -> int:
+        """The id to pad with."""
+        ...
+
+    def encode(
+        self, texts: Sequence[str], pairs: Sequence[str] | None, max_length: int
+    ) -> tuple[tuple[Ids, ...], tuple[Ids, ...] | None]:
+        """Ids of each example and, where the model tells the texts of a pair apart, segments."""
+        ...
+
+
+class TextTokenizer:
+    """Our GPT's tokenizer: texts of a pair are joined by end-of-text, which also ends the example."""
+
+    def __init__(self, tokenizer: Tokenizer, context: int) -> None:
+        self._tokenizer = tokenizer
+        self._context = context
+        self._end = end_of_text_id(tokenizer)
+
+    @property
+    def padding(self) -> int:
+        """End-of-text; behind the last token a causal model does not look."""
+        return self._end
+
+    def encode(
+        self, texts: Sequence[str], pairs: Sequence[str] | None, max_length: int
+    ) -> tuple[tuple[Ids, ...], tuple[Ids, ...] | None]:
+        """Ids of each example, cut to what fits, with end-of-text always last."""
+        longest = min(max_length, self._context)
+        first, second = self._ids(texts), self._ids(pairs) if pairs is not None else None
+        joined = first if second is None else [[*a, self._end, *b] for a, b in zip(first, second, strict=True)]
+        return tuple(np.array([*ids[: longest - 1], self._end], np.int64) for ids in joined), None
+
+    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
+        return [row.ids for row in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)]
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Training and evaluation examples as they were read."""
+
+    train: Examples
+    evaluate: dict[str, Examples]
+
+    def digest(self, *parts: str) -> str:
+        """Of all examples, and of whatever else decides the data."""
+        return fingerprint([self.train.digest, {name: part.digest for name, part in self.evaluate.items()}, *parts])
+
+
+@dataclass(frozen=True)
+class EncodedSets:
+    """What a classification run trains on, selects on and is evaluated on."""
+
+    training: Encoded
+    holdout: Encoded
+    evaluation: dict[str, Encoded]
+
+
+def read_labelled(source: LabelledSource) -> Labelled:
+    """All examples of a source."""
+    match source:
+        case LocalTables():
+            evaluate = {name: read_table(file, source.columns) for name, file in source.evaluate.items()}
+            return Labelled(read_table(source.train, source.columns), evaluate)
+        case HubTask():
+            train, evaluate, _ = fetch_labelled(source)
+            return Labelled(train, evaluate)
+        case _:
+            assert_never(source)
+
+
+def encode_sets(data: LabelledData, labelled: Labelled, reader: Reader) -> EncodedSets:
+    """Split train, encode everything; refused if the examples are not those that the config was resolved with."""
+    if labelled.digest(*_tokenizer_part(data)) != data.digest:
+        raise DataError(
+            f"the data of {data.name} has changed since this run was configured", "start a new run with another --out-dir"
+        )
+    chosen, held = split_training(
+        len(labelled.train),
+        train_examples=data.train_examples,
+        holdout_examples=data.holdout_examples,
+        seed=data.seed,
+    )
+
+    def encoded(examples: Examples, where: str) -> Encoded:
+        ids, segments = reader.encode(examples.texts, examples.pairs, data.max_length)
+        return Encoded(ids, label_indices(examples, data.labels, where), segments)
+
+    return EncodedSets(
+        training=encoded(labelled.train.chosen(chosen), "train"),
+        holdout=encoded(labelled.train.chosen(held), "train"),
+        evaluation={name: encoded(part, name) for name, part in labelled.evaluate.items()},
+    )
+
+
+def _tokenizer_part(data: LabelledData) -> tuple[str, ...]:
+    return (data.tokenizer_digest,) if data.tokenizer_digest else ()

@@ -1,0 +1,212 @@
+"""What is trained on what: the only place where models, surgery, tasks and data meet."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, assert_never
+
+from torch import nn
+
+from oelm.base.errors import CheckpointError, DataError
+from oelm.config.labelled import LabelledData
+from oelm.config.model import GPTConfig
+from oelm.config.pretrained import GPTFromRun, HuggingFaceModel
+from oelm.config.record import FlopCounts, LayerGeometry
+from oelm.config.run import DataConfig, RunConfig
+from oelm.data.batches import TokenBatches, ValidationWindows
+from oelm.data.tokenizer import load_tokenizer
+from oelm.data.tokens import TOKENIZER_FILE, TokenFolder
+from oelm.experiments.labelled_text import Reader, TextTokenizer, encode_sets, read_labelled
+from oelm.method.weights import Role, Weight
+from oelm.model.classifier import GPTClassifier
+from oelm.model.gpt import GPT
+from oelm.model.initialise import initialise, measure_geometry
+from oelm.model.ledger import count_flops, weight_table
+from oelm.tasks.classification import Classification, Encoded
+from oelm.tasks.language_modelling import LanguageModelling
+from oelm.tasks.task import Task
+from oelm.train.checkpoint import load_weights
+from oelm.train.flops import measure_flops
+from oelm.train.folder import RunFolder
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """The model as it is before the first step, and everything that a run needs to know of it."""
+
+    model: nn.Module
+    table: tuple[Weight, ...]
+    task: Task
+    geometry: tuple[LayerGeometry, ...]
+    data: dict[str, Any]
+    """What the run's manifest says of the data."""
+    tokenizer: bytes | None
+    """tokenizer.json, kept beside the run; None where the model's folder has it."""
+    flops: Callable[[int], FlopCounts]
+    """FLOPs of a run of so many tokens."""
+    bytes_per_token: float | None = None
+    evaluation_sets: Mapping[str, Encoded] = field(default_factory=dict)
+
+
+def subject_of(config: RunConfig) -> Subject:
+    """Build what the config describes, from its seed."""
+    match config.data:
+        case DataConfig() as data:
+            assert isinstance(config.model, GPTConfig), "RunConfig sees to it"
+            return _language_model(config, config.model, data)
+        case LabelledData() as data:
+            return _classifier(config, data)
+        case _:
+            assert_never(config.data)
+
+
+# --- language modelling ------------------------------------------------------------------------------------------
+
+
+def _language_model(config: RunConfig, size: GPTConfig, data_config: DataConfig) -> Subject:
+    data = open_tokens(data_config)
+    train, valid = config.train, data.manifest.valid
+    task = LanguageModelling(
+        TokenBatches(data.train, context=size.context, seed=config.seed),
+        ValidationWindows(data.valid, context=size.context, limit=train.validation_sequences),
+        sequences_per_step=train.sequences_per_step,
+        validation_batch=train.batch_size,
+        bytes_per_token=valid.text_bytes / valid.tokens,
+    )
+    model = GPT(size, config.method)
+    initialise(model, config.seed)
+    return Subject(
+        model=model,
+        table=weight_table(size, config.method),
+        task=task,
+        geometry=measure_geometry(model),
+        data=data.manifest.model_dump(mode="json"),
+        tokenizer=data.tokenizer_path.read_bytes(),
+        flops=lambda tokens: count_flops(size, config.method, total_steps=train.steps, tokens=tokens),
+        bytes_per_token=valid.text_bytes / valid.tokens,
+    )
+
+
+def open_tokens(config: DataConfig) -> TokenFolder:
+    """The token files, refused if they are not those that the config was resolved with."""
+    data = TokenFolder.open(Path(config.folder))
+    if data.manifest.digest != config.digest:
+        raise DataError(
+            f"{config.folder} has changed since this run was configured",
+            "prepare the same data again, or start a new run with another --out-dir",
+        )
+    return data
+
+
+# --- classification ----------------------------------------------------------------------------------------------
+
+
+def _classifier(config: RunConfig, data: LabelledData) -> Subject:
+    built = _built_classifier(config, data)
+    sets = encode_sets(data, read_labelled(data.source), built.reader)
+    task = Classification(
+        sets.training,
+        sets.holdout,
+        classes=len(data.labels),
+        padding=built.reader.padding,
+        examples_per_step=config.train.sequences_per_step,
+        evaluation_batch=config.train.batch_size,
+        seed=config.seed,
+    )
+    plan, steps = config.method.plan, config.train.steps
+    return Subject(
+        model=built.model,
+        table=built.table,
+        task=task,
+        geometry=built.geometry,
+        data=data.model_dump(mode="json"),
+        tokenizer=built.tokenizer,
+        flops=lambda tokens: measure_flops(built.model, task, plan, built.table, total_steps=steps, tokens=tokens),
+        evaluation_sets=sets.evaluation,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Built:
+    model: nn.Module
+    table: tuple[Weight, ...]
+    geometry: tuple[LayerGeometry, ...]
+    reader: Reader
+    tokenizer: bytes | None = None
+
+
+def _built_classifier(config: RunConfig, data: LabelledData) -> _Built:
+    match config.model:
+        case HuggingFaceModel() as pretrained:
+            return _hugging_face(config, pretrained, data)
+        case GPTFromRun() as run:
+            gpt, files = load_run(Path(run.folder), run.checkpoint)
+            return _gpt(config, gpt, files.tokenizer_file, data)
+        case GPTConfig() as size:
+            gpt = GPT(size, config.method)
+            initialise(gpt, config.seed)
+            return _gpt(config, gpt, Path(data.tokenizer or TOKENIZER_FILE), data)
+        case _:
+            assert_never(config.model)
+
+
+def _hugging_face(config: RunConfig, pretrained: HuggingFaceModel, data: LabelledData) -> _Built:
+    from oelm.surgery import geometry
+    from oelm.surgery.conversion import weight_table as converted_table
+    from oelm.surgery.convert import convert
+    from oelm.surgery.pretrained import PretrainedReader, load_classifier, model_folder, weights_digest
+
+    folder = model_folder(pretrained.source, pretrained.revision)
+    if weights_digest(folder) != pretrained.digest:
+        raise DataError(
+            f"{pretrained.source} has changed since this run was configured", "start a new run with another --out-dir"
+        )
+    model = load_classifier(folder, data.labels, config.seed)
+    convert(
+        model, config.method, seed=config.seed, attention=pretrained.attention, train_biases=pretrained.train_biases
+    )
+    return _Built(
+        model=model,
+        table=converted_table(model),
+        geometry=geometry.measure_geometry(model),
+        reader=PretrainedReader(folder),
+    )
+
+
+def _gpt(config: RunConfig, gpt: GPT, tokenizer_file: Path, data: LabelledData) -> _Built:
+    model = GPTClassifier(gpt, len(data.labels), config.seed)
+    inner = [
+        Weight(
+            name=f"gpt.{weight.name}",
+            role=weight.role,
+            count=weight.count,
+            layer=weight.layer,
+            stored=weight.stored,
+            in_ffn_share=weight.in_ffn_share,
+        )
+        for weight in weight_table(gpt.config, gpt.method)
+    ]
+    head = [Weight(name=f"head.{n}", role=Role.OTHER, count=p.numel()) for n, p in model.head.named_parameters()]
+    return _Built(
+        model=model,
+        table=(*inner, *head),
+        geometry=measure_geometry(gpt),
+        reader=TextTokenizer(load_tokenizer(tokenizer_file), gpt.config.context),
+        tokenizer=tokenizer_file.read_bytes(),
+    )
+
+
+def load_run(folder: Path, which: str = "last") -> tuple[GPT, RunFolder]:
+    """The trained GPT of a run folder, from its `last` or its `best` checkpoint."""
+    files = RunFolder(folder)
+    if not files.config_file.is_file():
+        raise CheckpointError(f"{folder} is not a run folder (no config.yaml)", "give the --out-dir of a training run")
+    config = files.config()
+    if not isinstance(config.model, GPTConfig) or not isinstance(config.data, DataConfig):
+        raise CheckpointError(f"{folder} holds no language model", "give the folder of an `oelm train` run")
+    found = sorted(files.checkpoint_folder.glob("best-*" if which == "best" else "step-*"))
+    if not found:
+        raise CheckpointError(f"{folder} has no {which} checkpoint yet", "train it until its first checkpoint")
+    model = GPT(config.model, config.method)
+    load_weights(model, found[-1])
+    return model.eval(), files
