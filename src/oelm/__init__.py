@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from oelm.config.run import RunConfig
     from oelm.data.tokens import TokenFolder
     from oelm.evaluate.generation import Sampling, generate
-    from oelm.experiments.assemble import load_run
+    from oelm.experiments.subjects import load_run
     from oelm.method.freezing import frozen_names
     from oelm.method.projections import global_orthogonal, headwise_orthogonal
     from oelm.model.gpt import GPT
@@ -49,7 +49,7 @@ _HOME = {
     "load": "surgery.storage",
     "save": "surgery.storage",
     "export": "surgery.export",
-    "load_run": "experiments.assemble",
+    "load_run": "experiments.subjects",
     "frozen_names": "method.freezing",
     "global_orthogonal": "method.projections",
     "headwise_orthogonal": "method.projections",

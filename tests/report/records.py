@@ -86,9 +86,7 @@ def make_record(
     )
 
 
-def make_arm(
-    method: str, losses: tuple[float, ...] | dict[int, float], **settings: float | str
-) -> list[Record]:
+def make_arm(method: str, losses: tuple[float, ...] | dict[int, float], **settings: float | str) -> list[Record]:
     """One record per loss; a tuple has the seeds 0, 1, 2, ..."""
     by_seed = losses if isinstance(losses, dict) else dict(enumerate(losses))
     return [make_record(make_config(method, seed, **settings), loss) for seed, loss in by_seed.items()]  # type: ignore[arg-type]

@@ -25,8 +25,7 @@ def test_the_fair_control_has_the_same_extras() -> None:
 
 def test_the_order_of_extras_in_a_name_does_not_matter() -> None:
     assert (
-        control_label(BASELINE + make_arm("baseline+gain+shift", (2.4,)) + CORE, "oelm-core")
-        == "baseline+gain+shift"
+        control_label(BASELINE + make_arm("baseline+gain+shift", (2.4,)) + CORE, "oelm-core") == "baseline+gain+shift"
     )
 
 
@@ -88,9 +87,7 @@ def test_the_verdict_uses_pairs_and_margin() -> None:
 
 
 def test_missing_runs_complete_half_pairs_first() -> None:
-    found = finding(
-        compare(make_arm("baseline", {0: 2.5, 4: 2.6}) + make_arm("oelm", {0: 2.6, 1: 2.7})), "oelm"
-    )
+    found = finding(compare(make_arm("baseline", {0: 2.5, 4: 2.6}) + make_arm("oelm", {0: 2.6, 1: 2.7})), "oelm")
     assert found.verdict is Verdict.NO_VERDICT
     assert found.missing == (MissingRuns("oelm", (4,)), MissingRuns("baseline", (1,)))
 

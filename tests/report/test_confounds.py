@@ -30,9 +30,7 @@ def test_none_is_named_where_there_is_none(method: str) -> None:
     ],
 )
 def test_a_differing_setting_is_named_exactly(settings: dict, what: str, values: tuple[str, str]) -> None:
-    assert confounds_between(one_arm("oelm", **settings), CONTROL) == (
-        Confound(ConfoundKind.SETTING, what, *values),
-    )
+    assert confounds_between(one_arm("oelm", **settings), CONTROL) == (Confound(ConfoundKind.SETTING, what, *values),)
 
 
 def test_another_size_is_named_by_what_differs() -> None:

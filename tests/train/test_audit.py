@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from oelm.base.errors import FreezeError
-from oelm.experiments.assemble import build_model
+from oelm.experiments.subjects import build_model
 from oelm.train.audit import audit, read_start, tensor_digests, write_start
 from train.toys import tiny_config
 

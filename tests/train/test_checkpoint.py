@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from oelm.base.errors import CheckpointError
-from oelm.experiments.assemble import build_model
+from oelm.experiments.subjects import build_model
 from oelm.model.gpt import GPT
 from oelm.train.checkpoint import Checkpoints, Progress, load_weights
 from train.toys import TINY, tiny_config

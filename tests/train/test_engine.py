@@ -10,7 +10,7 @@ from builders import VARIETY
 from oelm.base.errors import FreezeError
 from oelm.config.run import Precision
 from oelm.data.tokens import TokenFolder
-from oelm.experiments.assemble import build_model, language_modelling
+from oelm.experiments.subjects import build_model, language_modelling
 from oelm.method.freezing import frozen_names
 from oelm.model.ledger import weight_table
 from oelm.tasks.task import Batch, LossSum, Task

@@ -1,6 +1,6 @@
 import torch
 
-from oelm.experiments.assemble import build_model
+from oelm.experiments.subjects import build_model
 from oelm.model.ledger import weight_table
 from oelm.train.optimiser import lr_share, make_optimiser, read_moments, write_moments
 from train.toys import TINY, engine_for, tiny_config

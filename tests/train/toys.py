@@ -21,7 +21,8 @@ from oelm.data.prepare import prepare
 from oelm.data.request import PrepareRequest
 from oelm.data.sources import Files
 from oelm.data.tokens import read_manifest
-from oelm.experiments.assemble import build_model, run
+from oelm.experiments.assemble import run
+from oelm.experiments.subjects import build_model
 from oelm.model.gpt import GPT
 from oelm.model.initialise import initialise
 from oelm.model.ledger import weight_table

@@ -14,6 +14,7 @@ VERBS = {
     "quickstart": "Train five methods with paired seeds on the built-in corpus and say whether freezing cost quality.",
     "prepare": "Turn text into token files. Interrupted, the same command goes on where it stopped.",
     "train": "Train one model. Under torchrun every process takes part: torchrun --nproc-per-node 2 -m oelm train ...",
+    "finetune": "Fine-tune a model on labelled text: chosen on a hold-out of train, evaluated once.",
     "inspect": "Show what is trained, frozen and absent: counts, FLOPs, and the geometry of Q and K at init.",
     "generate": "Continue a prompt with a trained model.",
     "compare": "Compare finished runs: arms paired by seed, ratios with intervals, a verdict against the margin.",

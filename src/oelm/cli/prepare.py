@@ -88,8 +88,8 @@ def prepare(
     folder = out or TOKENS / request.label
     manifest = make(request, folder, overwrite=overwrite)
     Console().print(
-        f"[bold]{manifest.name}[/]: {manifest.train.tokens:,} training and {manifest.valid.tokens:,} validation tokens, "
-        f"vocabulary {manifest.tokenizer.vocabulary:,}, "
+        f"[bold]{manifest.name}[/]: {manifest.train.tokens:,} training and {manifest.valid.tokens:,} validation "
+        f"tokens, vocabulary {manifest.tokenizer.vocabulary:,}, "
         f"{manifest.valid.text_bytes / manifest.valid.tokens:.2f} bytes per token ({manifest.holdout})\n"
         f"train on it: oelm train --data {folder}",
         highlight=False,

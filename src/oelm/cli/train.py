@@ -3,12 +3,11 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-from rich.console import Console
 from typer import Option
 
 from oelm.base.errors import ConfigError
 from oelm.cli.locations import RUNS, data_folder
+from oelm.cli.running import run_and_report
 from oelm.config.methods import from_original
 from oelm.config.request import TrainRequest, resolve
 from oelm.config.run import RunConfig
@@ -81,7 +80,7 @@ def train(
     """Train one model. Under torchrun every process takes part: torchrun --nproc-per-node 2 -m oelm train ..."""
     given = {name: value for name, value in locals().items() if name in TrainRequest.model_fields}
     if config is not None:
-        _train(read_yaml(RunConfig, config), out_dir or config.parent, resume=resume)
+        run_and_report(read_yaml(RunConfig, config), out_dir or config.parent, resume=resume)
         return
     if data is None:
         raise ConfigError("no data given", "add --data FOLDER (made by `oelm prepare`), or --config FILE")
@@ -90,7 +89,7 @@ def train(
     given["method"] = from_original(model_type).name if model_type else method or _DEFAULT.method
     resolved = _resolve({**given, "precision": "bf16" if bf16 else "float32"}, data_folder(data))
     default_folder = RUNS / resolved.data.name / f"{resolved.method.name}-seed{seed}"
-    _train(resolved, out_dir or default_folder, resume=resume)
+    run_and_report(resolved, out_dir or default_folder, resume=resume)
 
 
 def _resolve(given: dict[str, Any], folder: Path) -> RunConfig:
@@ -99,24 +98,3 @@ def _resolve(given: dict[str, Any], folder: Path) -> RunConfig:
 
     request = parse(TrainRequest, {**given, "processes": world_from_environment()[2]}, "oelm train")
     return resolve(request, read_manifest(folder), str(folder))
-
-
-def _train(config: RunConfig, folder: Path, *, resume: bool) -> None:
-    from oelm.experiments.assemble import run
-    from oelm.train.stopping import Interrupted
-
-    console = Console()
-    try:
-        record = run(config, folder, resume=resume, console=console)
-    except Interrupted as interrupted:
-        console.print(str(interrupted))
-        raise typer.Exit(interrupted.exit_code) from interrupted
-    if record is not None:
-        measures, counts = record.result.measures, record.counts
-        console.print(
-            f"[bold]{record.method}[/]: validation loss {record.result.loss:.4f}, PPL {measures['perplexity']:.2f}, "
-            f"{measures['bits_per_byte']:.3f} bits per byte; "
-            f"{counts.trained:,} weights trained, {counts.frozen:,} frozen, {counts.absent:,} absent",
-            highlight=False,
-        )
-        console.print(f"run folder: {folder}", highlight=False, soft_wrap=True)

@@ -57,8 +57,8 @@ class LabelledData(Settings):
     source: LabelledSource
     labels: Annotated[tuple[str, ...], Field(min_length=2)]
     """The names of the classes, in the order of their indices."""
-    train_examples: Annotated[int, Field(ge=1)] | None = None
-    """Only so many training examples, chosen at random with `seed` (the same for all arms); None for all."""
+    train_examples: Annotated[int, Field(ge=1)]
+    """So many of the training examples, chosen at random with `seed`: the same for all arms."""
     holdout_examples: Annotated[int, Field(ge=1)]
     max_length: Annotated[int, Field(ge=4)]
     seed: Annotated[int, Field(ge=0)] = 0

@@ -188,9 +188,9 @@ class Evaluation(Settings):
     checkpoint: Literal["last", "best"]
     step: int
     measures: dict[str, float]
-    predictions: tuple[int, ...]
-    """The class predicted for each example, in the order of the set."""
-    labels: tuple[int, ...]
+    predictions: str
+    """The class predicted for each example, in the order of the set, with spaces between: one line of the record."""
+    labels: str
 
 
 class Environment(Settings):

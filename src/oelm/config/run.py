@@ -107,7 +107,7 @@ class RunConfig(Settings):
 
     def numbers(self) -> dict[str, Any]:
         """What changes the numbers, and nothing else: no folder, no label, no machine; batches by their total."""
-        exclude = {
+        exclude: Any = {
             "machine": True,
             "method": {"name"},
             "data": {"folder", "name", "source", "tokenizer"},

@@ -94,7 +94,7 @@ def split_training(
     wanted = count - holdout_examples if train_examples is None else train_examples
     if wanted < 1 or wanted + holdout_examples > count:
         raise DataError(
-            f"{count} training examples are too few for {max(wanted, 1)} to train on and {holdout_examples} to hold out",
+            f"{count} examples are too few for {max(wanted, 1)} to train on and {holdout_examples} to hold out",
             "lower --train-examples or --holdout-examples",
         )
     return order[holdout_examples : holdout_examples + wanted], order[:holdout_examples]

@@ -1,4 +1,4 @@
-"""Where model, task, data and engine meet: one resolved config in, one finished run folder out."""
+"""One run from beginning to end: a resolved config in, a finished run folder out."""
 
 import contextlib
 import sys
@@ -11,23 +11,18 @@ import torch
 import torch.distributed as dist
 from rich.console import Console
 
-from oelm.base.errors import CheckpointError, ConfigError, DataError
+from oelm.base.errors import ConfigError
 from oelm.base.files import read_json, write_bytes, write_json, write_text
 from oelm.base.runtime import Runtime, choose_runtime
-from oelm.config.record import FreezeAudit, LayerGeometry, Record
+from oelm.config.record import Evaluation, FreezeAudit, Record
 from oelm.config.run import RunConfig
-from oelm.data.batches import TokenBatches, ValidationWindows
-from oelm.data.tokens import TokenFolder
-from oelm.method.cost import always_frozen
+from oelm.experiments.evaluation import evaluate_once
+from oelm.experiments.subjects import Subject, subject_of
+from oelm.method.cost import always_frozen, weight_counts
 from oelm.method.freezing import frozen_names
-from oelm.method.weights import Weight
-from oelm.model.gpt import GPT
-from oelm.model.initialise import initialise, measure_geometry
-from oelm.model.ledger import count_flops, count_weights, weight_table
-from oelm.tasks.language_modelling import LanguageModelling
 from oelm.train import audit, record
-from oelm.train.checkpoint import Checkpoints, Progress, load_weights
-from oelm.train.engine import Engine, weight_dtype
+from oelm.train.checkpoint import Checkpoints, Progress
+from oelm.train.engine import Engine
 from oelm.train.folder import RunFolder
 from oelm.train.loop import train
 from oelm.train.provenance import environment, run_manifest
@@ -40,26 +35,22 @@ def run(config: RunConfig, folder: Path, *, resume: bool, console: Console) -> R
     began = time.perf_counter()
     runtime = choose_runtime(config.machine.device)
     _require_processes(config, runtime)
-    files, data = RunFolder(folder), open_data(config)
-    task = language_modelling(config, data)
-    table = weight_table(config.model, config.method)
-    frozen_names(config.method.plan, table, 0, config.train.steps)  # matching nothing is refused before any work
+    files, subject = RunFolder(folder), subject_of(config)
+    frozen_names(config.method.plan, subject.table, 0, config.train.steps)  # no match is refused before any work
     with _processes(runtime), contextlib.ExitStack() as held:
         _leader_first(runtime, lambda: held.enter_context(files.opened(config, resume=resume)))
-        model = build_model(config)
-        geometry = measure_geometry(model)
-        engine = _engine(config, model, table, runtime)
+        engine = _engine(config, subject, runtime)
         checkpoints = Checkpoints(files.checkpoint_folder, config.fingerprint)
-        _leader_first(runtime, lambda: _opening_files(config, files, checkpoints, model, data, runtime))
+        _leader_first(runtime, lambda: _opening_files(config, files, checkpoints, subject, runtime))
         progress = Progress()
         if checkpoints.steps():
-            moments, progress = checkpoints.load_latest(model)
+            moments, progress = checkpoints.load_latest(subject.model)
             engine.set_moments(moments)
         progress.wall_seconds += time.perf_counter() - began
         with stop_on_signal() as stop, watching(config, files, progress, runtime, console) as watch:
             train(
                 engine,
-                task,
+                subject.task,
                 config.method.plan,
                 config,
                 progress,
@@ -70,56 +61,9 @@ def run(config: RunConfig, folder: Path, *, resume: bool, console: Console) -> R
             )
             if not runtime.leads:
                 return None
-            evidence = _audit(config, files, model, table)
-            return _finish(config, files, progress, data, runtime, geometry, evidence, watch.sessions)
-
-
-def open_data(config: RunConfig) -> TokenFolder:
-    """The token files, refused if they are not those that the config was resolved with."""
-    data = TokenFolder.open(Path(config.data.folder))
-    if data.manifest.digest != config.data.digest:
-        raise DataError(
-            f"{config.data.folder} has changed since this run was configured",
-            "prepare the same data again, or start a new run with another --out-dir",
-        )
-    return data
-
-
-def language_modelling(config: RunConfig, data: TokenFolder) -> LanguageModelling:
-    """The task of our GPT."""
-    context, valid = config.model.context, data.manifest.valid
-    return LanguageModelling(
-        TokenBatches(data.train, context=context, seed=config.seed),
-        ValidationWindows(data.valid, context=context, limit=config.train.validation_sequences),
-        sequences_per_step=config.train.sequences_per_step,
-        validation_batch=config.train.batch_size,
-        bytes_per_token=valid.text_bytes / valid.tokens,
-    )
-
-
-def build_model(config: RunConfig) -> GPT:
-    """The model of a run, initialised from its seed."""
-    model = _empty_model(config)
-    initialise(model, config.seed)
-    return model
-
-
-def _empty_model(config: RunConfig) -> GPT:
-    return GPT(config.model, config.method).to(weight_dtype(config.train.precision))
-
-
-def load_run(folder: Path, which: str = "last") -> tuple[GPT, RunFolder]:
-    """The trained model of a run folder, from its `last` or its `best` checkpoint."""
-    files = RunFolder(folder)
-    if not files.config_file.is_file():
-        raise CheckpointError(f"{folder} is not a run folder (no config.yaml)", "give the --out-dir of a training run")
-    config = files.config()
-    found = sorted(files.checkpoint_folder.glob("best-*" if which == "best" else "step-*"))
-    if not found:
-        raise CheckpointError(f"{folder} has no {which} checkpoint yet", "train it until its first checkpoint")
-    model = _empty_model(config)
-    load_weights(model, found[-1])
-    return model.eval(), files
+            evidence = _audit(config, files, subject)
+            evaluations = evaluate_once(engine, subject, checkpoints, progress)
+            return _finish(config, files, progress, subject, runtime, evidence, evaluations, watch.sessions)
 
 
 def _require_processes(config: RunConfig, runtime: Runtime) -> None:
@@ -132,10 +76,10 @@ def _require_processes(config: RunConfig, runtime: Runtime) -> None:
         )
 
 
-def _engine(config: RunConfig, model: GPT, table: tuple[Weight, ...], runtime: Runtime) -> Engine:
+def _engine(config: RunConfig, subject: Subject, runtime: Runtime) -> Engine:
     return Engine(
-        model,
-        table,
+        subject.model,
+        subject.table,
         config.optim,
         runtime,
         precision=config.train.precision,
@@ -147,14 +91,15 @@ def _engine(config: RunConfig, model: GPT, table: tuple[Weight, ...], runtime: R
 
 
 def _opening_files(
-    config: RunConfig, files: RunFolder, checkpoints: Checkpoints, model: GPT, data: TokenFolder, runtime: Runtime
+    config: RunConfig, files: RunFolder, checkpoints: Checkpoints, subject: Subject, runtime: Runtime
 ) -> None:
     """Manifest, tokenizer and digests of a run that has no checkpoint yet; a resumed one finds its own."""
     checkpoints.open()
     if not checkpoints.steps():
-        write_json(files.manifest_file, run_manifest(config, data.manifest, runtime))
-        write_bytes(files.tokenizer_file, data.tokenizer_path.read_bytes())
-        audit.write_start(files.audit_file, model)
+        write_json(files.manifest_file, run_manifest(config, subject.data, runtime))
+        if subject.tokenizer is not None:
+            write_bytes(files.tokenizer_file, subject.tokenizer)
+        audit.write_start(files.audit_file, subject.model)
 
 
 def _leader_first(runtime: Runtime, act: Callable[[], object]) -> None:
@@ -173,38 +118,39 @@ def _leader_first(runtime: Runtime, act: Callable[[], object]) -> None:
         sys.exit(2)
 
 
-def _audit(config: RunConfig, files: RunFolder, model: GPT, table: tuple[Weight, ...]) -> FreezeAudit:
+def _audit(config: RunConfig, files: RunFolder, subject: Subject) -> FreezeAudit:
     """Compare the model with its digests from before the first step."""
-    plan, steps = config.method.plan, config.train.steps
+    plan, steps, table = config.method.plan, config.train.steps, subject.table
     before = audit.read_start(files.audit_file)
-    return audit.audit(before, model, frozen_names(plan, table, 0, steps), always_frozen(plan, table, steps))
+    return audit.audit(before, subject.model, frozen_names(plan, table, 0, steps), always_frozen(plan, table, steps))
 
 
 def _finish(
     config: RunConfig,
     files: RunFolder,
     progress: Progress,
-    data: TokenFolder,
+    subject: Subject,
     runtime: Runtime,
-    geometry: tuple[LayerGeometry, ...],
     evidence: FreezeAudit,
+    evaluations: tuple[Evaluation, ...],
     sessions: int,
 ) -> Record:
     """Write the audit, the timing and, last of all, the record."""
-    steps, valid = config.train.steps, data.manifest.valid
+    steps = config.train.steps
     events = record.read_events(files.events_file)
     finished = Record(
-        task=LanguageModelling.name,
+        task=subject.task.name,
         fingerprint=config.fingerprint,
         config=config,
         result=record.result(events),
         curve=record.curve(events),
-        counts=count_weights(config.model, config.method, steps),
-        flops=count_flops(config.model, config.method, total_steps=steps, tokens=progress.tokens),
-        geometry=geometry,
+        counts=weight_counts(config.method.plan, subject.table, steps),
+        flops=subject.flops(progress.tokens),
+        geometry=subject.geometry,
         timing=record.timing(progress, tokens_per_step=progress.tokens / steps, peak_bytes=runtime.peak_bytes()),
         audit=evidence,
-        bytes_per_token=valid.text_bytes / valid.tokens,
+        evaluations=evaluations,
+        bytes_per_token=subject.bytes_per_token,
         environment=environment(runtime),
         sessions=sessions,
     )

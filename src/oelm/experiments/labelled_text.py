@@ -98,7 +98,8 @@ def encode_sets(data: LabelledData, labelled: Labelled, reader: Reader) -> Encod
     """Split train, encode everything; refused if the examples are not those that the config was resolved with."""
     if labelled.digest(*_tokenizer_part(data)) != data.digest:
         raise DataError(
-            f"the data of {data.name} has changed since this run was configured", "start a new run with another --out-dir"
+            f"the data of {data.name} has changed since this run was configured",
+            "start a new run with another --out-dir",
         )
     chosen, held = split_training(
         len(labelled.train),

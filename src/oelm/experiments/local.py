@@ -89,8 +89,9 @@ def _report(started: _Started, console: Console) -> list[Planned]:
     """Say how a run ended; returns it if it failed."""
     files = RunFolder(started.planned.folder)
     if files.finished:
-        measures = files.record().result.measures
-        console.print(f"{started.planned.label:<28} PPL {measures['perplexity']:.3f}", highlight=False)
+        result = files.record().result
+        shown = "accuracy" if "accuracy" in result.measures else "perplexity"
+        console.print(f"{started.planned.label:<28} {shown} {result.measures[shown]:.4g}", highlight=False)
         return []
     lines = (started.planned.folder / "console.log").read_text(errors="replace").splitlines()[-_LAST_LINES:]
     console.print(f"[red]{started.planned.label} failed[/] (exit code {started.process.returncode}):")

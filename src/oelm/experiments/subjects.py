@@ -26,6 +26,7 @@ from oelm.tasks.classification import Classification, Encoded
 from oelm.tasks.language_modelling import LanguageModelling
 from oelm.tasks.task import Task
 from oelm.train.checkpoint import load_weights
+from oelm.train.engine import weight_dtype
 from oelm.train.flops import measure_flops
 from oelm.train.folder import RunFolder
 
@@ -66,25 +67,38 @@ def subject_of(config: RunConfig) -> Subject:
 def _language_model(config: RunConfig, size: GPTConfig, data_config: DataConfig) -> Subject:
     data = open_tokens(data_config)
     train, valid = config.train, data.manifest.valid
-    task = LanguageModelling(
-        TokenBatches(data.train, context=size.context, seed=config.seed),
-        ValidationWindows(data.valid, context=size.context, limit=train.validation_sequences),
-        sequences_per_step=train.sequences_per_step,
-        validation_batch=train.batch_size,
-        bytes_per_token=valid.text_bytes / valid.tokens,
-    )
-    model = GPT(size, config.method)
-    initialise(model, config.seed)
+    model = build_model(config)
     return Subject(
         model=model,
         table=weight_table(size, config.method),
-        task=task,
+        task=language_modelling(config, data),
         geometry=measure_geometry(model),
         data=data.manifest.model_dump(mode="json"),
         tokenizer=data.tokenizer_path.read_bytes(),
         flops=lambda tokens: count_flops(size, config.method, total_steps=train.steps, tokens=tokens),
         bytes_per_token=valid.text_bytes / valid.tokens,
     )
+
+
+def language_modelling(config: RunConfig, data: TokenFolder) -> LanguageModelling:
+    """The task of our GPT on token files."""
+    assert isinstance(config.model, GPTConfig)
+    context, train, valid = config.model.context, config.train, data.manifest.valid
+    return LanguageModelling(
+        TokenBatches(data.train, context=context, seed=config.seed),
+        ValidationWindows(data.valid, context=context, limit=train.validation_sequences),
+        sequences_per_step=train.sequences_per_step,
+        validation_batch=train.batch_size,
+        bytes_per_token=valid.text_bytes / valid.tokens,
+    )
+
+
+def build_model(config: RunConfig) -> GPT:
+    """The GPT of a config, in the dtype of its weights, initialised from its seed."""
+    assert isinstance(config.model, GPTConfig)
+    model = GPT(config.model, config.method).to(weight_dtype(config.train.precision))
+    initialise(model, config.seed)
+    return model
 
 
 def open_tokens(config: DataConfig) -> TokenFolder:
@@ -142,10 +156,8 @@ def _built_classifier(config: RunConfig, data: LabelledData) -> _Built:
         case GPTFromRun() as run:
             gpt, files = load_run(Path(run.folder), run.checkpoint)
             return _gpt(config, gpt, files.tokenizer_file, data)
-        case GPTConfig() as size:
-            gpt = GPT(size, config.method)
-            initialise(gpt, config.seed)
-            return _gpt(config, gpt, Path(data.tokenizer or TOKENIZER_FILE), data)
+        case GPTConfig():
+            return _gpt(config, build_model(config), Path(data.tokenizer or TOKENIZER_FILE), data)
         case _:
             assert_never(config.model)
 
@@ -207,6 +219,6 @@ def load_run(folder: Path, which: str = "last") -> tuple[GPT, RunFolder]:
     found = sorted(files.checkpoint_folder.glob("best-*" if which == "best" else "step-*"))
     if not found:
         raise CheckpointError(f"{folder} has no {which} checkpoint yet", "train it until its first checkpoint")
-    model = GPT(config.model, config.method)
+    model = GPT(config.model, config.method).to(weight_dtype(config.train.precision))
     load_weights(model, found[-1])
     return model.eval(), files

@@ -1,13 +1,15 @@
 """Pre-trained classifiers and their tokenizers, from a local folder or the Hub."""
 
+import contextlib
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel
+from transformers.utils import logging
 
 from oelm.base.errors import DataError
 from oelm.base.streams import stream_seed
@@ -62,7 +64,7 @@ def load_classifier(folder: Path, labels: tuple[str, ...], seed: int) -> PreTrai
     config = AutoConfig.from_pretrained(
         folder, num_labels=len(labels), id2label=dict(enumerate(labels)), label2id={n: i for i, n in enumerate(labels)}
     )
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), _quiet_loading():
         torch.manual_seed(stream_seed(seed, "init", "classification head"))
         model: PreTrainedModel = AutoModelForSequenceClassification.from_pretrained(
             folder, config=config, ignore_mismatched_sizes=True, dtype=torch.float32
@@ -70,6 +72,19 @@ def load_classifier(folder: Path, labels: tuple[str, ...], seed: int) -> PreTrai
     if model.config.pad_token_id is None:  # decoder-only models find a text's last token by what is not padding
         model.config.pad_token_id = pad_token(folder)
     return model
+
+
+@contextlib.contextmanager
+def _quiet_loading() -> Iterator[None]:
+    """Without the report that the head is new: that is meant."""
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
 def pad_token(folder: Path) -> int:

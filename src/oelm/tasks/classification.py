@@ -94,6 +94,10 @@ class Classification:
         cells = torch.bincount(labels_B * self._classes + logits_BC.argmax(1), minlength=self._classes**2)
         return torch.cat([loss.view(1), cells.double()])
 
+    def predict(self, model: nn.Module, batch: Batch) -> Tensor:
+        """The places of the examples and the classes predicted for them (2, B)."""
+        return torch.stack([batch["places"], self.logits(model, batch).argmax(1)])
+
     def summarise(self, sums: Tensor) -> dict[str, float]:
         """Loss, accuracy and macro F1 (the mean of the classes' F1; a class that nobody has or predicts counts 0)."""
         confusion_CC = sums[1:].view(self._classes, self._classes)

@@ -101,6 +101,10 @@ class Checkpoints:
         """Checkpoints to resume from, oldest first."""
         return sorted(self.folder.glob("step-*"))
 
+    def best(self) -> Path:
+        """The folder of the best validation."""
+        return max(self.folder.glob("best-*"))
+
     def load_latest(self, model: nn.Module) -> tuple[Moments, Progress]:
         """Restore the weights; returns the moments and the progress."""
         folder = self.steps()[-1]
@@ -139,7 +143,12 @@ class Checkpoints:
 def load_weights(model: nn.Module, folder: Path) -> None:
     """Load `model.safetensors` of a checkpoint into a model of the same config."""
     with _readable(folder):
-        model.load_state_dict(load_file(folder / "model.safetensors"))
+        tensors, parameters = load_file(folder / "model.safetensors"), dict(model.named_parameters())
+        if tensors.keys() != parameters.keys():
+            raise KeyError(f"its tensors are not the model's: {sorted(tensors.keys() ^ parameters.keys())[0]}")
+        with torch.no_grad():
+            for name, parameter in parameters.items():
+                parameter.copy_(tensors[name])
 
 
 @contextmanager
@@ -166,7 +175,8 @@ def _remove(folders: list[Path]) -> None:
 
 
 def _weights(model: nn.Module) -> dict[str, Tensor]:
-    return {name: _plain(tensor) for name, tensor in model.state_dict().items()}
+    """All parameters, each once: a state dict would repeat tied ones and fuse what surgery has split."""
+    return {name: _plain(parameter) for name, parameter in model.named_parameters()}
 
 
 def _plain(tensor: Tensor) -> Tensor:

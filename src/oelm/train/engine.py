@@ -8,7 +8,7 @@ DDP does not notice a thaw and silently stops averaging; torch.compile ignores a
 import contextlib
 import gc
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -136,8 +136,11 @@ class Engine:
     def update(self, lr: float) -> float:
         """Clip and apply the gradients; returns their norm before clipping. Does nothing if that is not finite."""
         assert self._optimiser is not None
-        norm = float(nn.utils.clip_grad_norm_(self.trained.values(), self._optim.clip))
+        gradients = self._gradients()
+        norm = float(nn.utils.get_total_norm(gradients))
         if math.isfinite(norm):
+            if norm > self._optim.clip:  # below it a pass over all gradients is saved
+                torch._foreach_mul_(gradients, self._optim.clip / norm)
             for group in self._optimiser.param_groups:
                 group["lr"] = lr * group["lr_share"]
             self._optimiser.step()
@@ -146,15 +149,21 @@ class Engine:
 
     def evaluate(self, task: Task) -> dict[str, float]:
         """The task's measures on its validation set, shared out over all processes."""
-        self.model.eval()
         sums: Tensor | None = None
-        with torch.no_grad(), self._arithmetic():
-            for batch in task.validation_batches(self.runtime.rank, self.runtime.world):
-                # The bare model: DDP's forward would wait for processes that have fewer batches.
-                measured = task.measure(self.model, self._to_device(batch))
-                sums = measured if sums is None else sums + measured
-        self.model.train()
+        for measured in self.infer(task.measure, task.validation_batches(self.runtime.rank, self.runtime.world)):
+            sums = measured if sums is None else sums + measured
         return task.summarise(self._add_up_ragged(sums).cpu())
+
+    def infer(self, question: Callable[[nn.Module, Batch], Tensor], batches: Iterable[Batch]) -> Iterator[Tensor]:
+        """The answers of the model as it stands, without dropout and gradients.
+
+        It is the bare model: DDP's forward would wait for processes that have fewer batches.
+        """
+        self.model.eval()
+        with torch.no_grad(), self._arithmetic():
+            for batch in batches:
+                yield question(self.model, self._to_device(batch))
+        self.model.train()
 
     def wait_for_all(self) -> None:
         """Return when every process has come here."""

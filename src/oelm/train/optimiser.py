@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from oelm.config.run import OptimConfig
-from oelm.method.weights import Weight, layer_count
+from oelm.method.weights import Role, Weight, layer_count
 
 Moments = dict[str, dict[str, Tensor]]
 """Adam's state by the name of the weight: `step`, `exp_avg`, `exp_avg_sq`."""
@@ -16,11 +16,10 @@ def make_optimiser(
     trained: Mapping[str, nn.Parameter], table: tuple[Weight, ...], optim: OptimConfig, layer_lr: float
 ) -> torch.optim.AdamW:
     """Groups by weight decay (matrices only) and by the layer's share of the learning rate (`lr_share`)."""
-    layer_of = {weight.name: weight.layer for weight in table}
-    layers = layer_count(table)
+    weights, layers = {weight.name: weight for weight in table}, layer_count(table)
     groups: dict[tuple[bool, float], list[nn.Parameter]] = {}
     for name, parameter in trained.items():
-        key = (parameter.ndim >= 2, lr_share(layer_of[name], layers, layer_lr, name))
+        key = (parameter.ndim >= 2, lr_share(weights[name], layers, layer_lr))
         groups.setdefault(key, []).append(parameter)
     return torch.optim.AdamW(
         [
@@ -34,10 +33,10 @@ def make_optimiser(
     )
 
 
-def lr_share(layer: int | None, layers: int, layer_lr: float, name: str) -> float:
-    """layer_lr^(layers above): the top layer and the final norm train at 1, embeddings one below the bottom layer."""
-    outside = layers if "embedding" in name else 0
-    above = outside if layer is None else layers - 1 - layer
+def lr_share(weight: Weight, layers: int, layer_lr: float) -> float:
+    """layer_lr^(layers above): the top layer and what follows it train at 1, embeddings one below the bottom layer."""
+    outside = layers if weight.role in (Role.TOKEN_EMBEDDING, Role.POSITION_EMBEDDING) else 0
+    above = outside if weight.layer is None else layers - 1 - weight.layer
     return float(layer_lr**above)
 
 

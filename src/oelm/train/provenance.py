@@ -11,7 +11,6 @@ import torch
 
 from oelm import __version__
 from oelm.base.runtime import Runtime
-from oelm.config.manifest import DataManifest
 from oelm.config.record import Environment
 from oelm.config.run import RunConfig
 
@@ -42,7 +41,7 @@ def environment(runtime: Runtime) -> Environment:
     )
 
 
-def run_manifest(config: RunConfig, data: DataManifest, runtime: Runtime) -> dict[str, Any]:
+def run_manifest(config: RunConfig, data: dict[str, Any], runtime: Runtime) -> dict[str, Any]:
     """`manifest.json` of a run folder: the environment, package versions, data hashes and seed."""
     return {
         **environment(runtime).model_dump(),
@@ -52,7 +51,7 @@ def run_manifest(config: RunConfig, data: DataManifest, runtime: Runtime) -> dic
         "environment": {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
         "system": f"{platform.system()} {platform.machine()}",
         "cpu_count": os.cpu_count(),
-        "data": data.model_dump(mode="json"),
+        "data": data,
     }
 
 

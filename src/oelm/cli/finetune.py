@@ -1,0 +1,108 @@
+"""`oelm finetune`: a pre-trained model, or our GPT, on labelled text."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Option
+
+from oelm.base.errors import ConfigError
+from oelm.cli.locations import RUNS
+from oelm.cli.running import run_and_report
+from oelm.config.finetune import FinetuneRequest
+from oelm.config.settings import parse
+
+
+class Checkpoint(StrEnum):
+    """Which weights of a run to begin with."""
+
+    LAST = "last"
+    BEST = "best"
+
+
+def _option(panel: str, text: str, *names: str) -> Any:
+    return Option(*names, help=text, rich_help_panel=panel)
+
+
+def _data(text: str, *names: str) -> Any:
+    return _option("Data", text, *names)
+
+
+def _model(text: str, *names: str) -> Any:
+    return _option("Model", text, *names)
+
+
+def _optim(text: str, *names: str) -> Any:
+    return _option("Optimiser", text, *names)
+
+
+def _run(text: str, *names: str) -> Any:
+    return _option("Run", text, *names)
+
+
+def finetune(
+    model: Annotated[str, _model("Folder or Hub name of a transformers model, folder of an oelm run, or gpt.")],
+    task: Annotated[str | None, _data("sst2, mnli, xnli, ag-news or imdb (from the Hub).")] = None,
+    language: Annotated[str | None, _data("XNLI's language.")] = None,
+    train: Annotated[str | None, _data("A local table instead: TSV, CSV or JSONL, plain or gz, xz, zst.")] = None,
+    evaluate: Annotated[list[str] | None, _data("Table(s) to evaluate on, once, after the last step.")] = None,
+    text_column: Annotated[str, _data("Column of the text.")] = "text",
+    pair_column: Annotated[str | None, _data("Column of the second text, for pairs.")] = None,
+    label_column: Annotated[str, _data("Column of the label.")] = "label",
+    columns: Annotated[str | None, _data("Names of all columns, with commas, of files without a header.")] = None,
+    train_examples: Annotated[int | None, _data("Train on so many, chosen at random.")] = None,
+    holdout_examples: Annotated[int | None, _data("Of train. \\[default: a tenth, at most 2000]")] = None,
+    data_seed: Annotated[int, _data("Chooses them; the same for all arms.")] = 0,
+    max_length: Annotated[int, _data("Longer texts are cut.")] = 128,
+    method: Annotated[str | None, _model("See `oelm methods`. \\[default: oelm]")] = None,
+    attention: Annotated[list[str] | None, _model("Of encoder, decoder, cross. \\[default: all]")] = None,
+    train_biases: Annotated[bool, _model("Train Q/K biases.", "--train-biases")] = False,
+    revision: Annotated[str | None, _model("Commit on the Hub.")] = None,
+    checkpoint: Annotated[Checkpoint, _model("Of an oelm run.")] = Checkpoint.LAST,
+    size: Annotated[str, _model("Of a GPT from scratch.")] = "small",
+    tokenizer: Annotated[str | None, _model("tokenizer.json for a GPT from scratch.")] = None,
+    dropout: Annotated[float, _model("Of a GPT from scratch.")] = 0.0,
+    epochs: Annotated[float, _optim("")] = 3.0,
+    batch_size: Annotated[int, _optim("Examples per micro-batch and process.")] = 16,
+    accumulate: Annotated[int, _optim("Micro-batches per step.")] = 1,
+    lr: Annotated[float, _optim("Peak learning rate.", "--lr", "--max-lr")] = 2e-5,
+    warmup_share: Annotated[float, _optim("Of all steps.")] = 0.1,
+    weight_decay: Annotated[float, _optim("On matrices only.")] = 0.01,
+    clip: Annotated[float, _optim("Largest gradient norm.")] = 1.0,
+    validate_every: Annotated[int | None, _run("Steps. \\[default: four times an epoch]")] = None,
+    save_every: Annotated[int | None, _run("Steps. \\[default: as --validate-every]")] = None,
+    log_every: Annotated[int, _run("Steps.")] = 10,
+    seed: Annotated[int, _run("Head, batches and drawn projections.")] = 0,
+    out_dir: Annotated[Path | None, _run("The run's folder. \\[default: runs/TASK/METHOD-seedN]")] = None,
+    resume: Annotated[bool, _run("Continue from the last checkpoint if there is one.", "--resume")] = False,
+    device: Annotated[str, _run("auto, cpu, cuda or cuda:N.")] = "auto",
+    bf16: Annotated[bool, _run("bf16 mixed precision.", "--bf16")] = False,
+    compile: Annotated[bool, _run("torch.compile the model.", "--compile")] = False,  # noqa: A002 (the flag's name)
+    tensorboard: Annotated[bool, _run("Write TensorBoard files.")] = True,
+) -> None:
+    """Fine-tune a model on labelled text: chosen on a hold-out of train, evaluated once."""
+    given = {name: value for name, value in locals().items() if name in FinetuneRequest.model_fields}
+    if task is not None:
+        source: dict[str, Any] = {"kind": "hub", "name": task, "variant": language}
+    else:
+        source = _tables(train, evaluate or [], columns)
+        source["columns"] = {"text": text_column, "pair": pair_column, "label": label_column}
+    from oelm.base.runtime import world_from_environment
+    from oelm.experiments.finetune import resolve_finetune
+
+    given |= {"source": source, "precision": "bf16" if bf16 else "float32", "processes": world_from_environment()[2]}
+    config = resolve_finetune(parse(FinetuneRequest, given, "oelm finetune"))
+    folder = out_dir or RUNS / config.data.name / f"{config.method.name}-seed{seed}"
+    run_and_report(config, folder, resume=resume)
+
+
+def _tables(train: str | None, evaluate: list[str], columns: str | None) -> dict[str, Any]:
+    if train is None or not evaluate:
+        raise ConfigError("no data given", "add --task NAME, or --train FILE and --evaluate FILE")
+    header = columns.split(",") if columns else None
+    names = [Path(path).name.split(".")[0] for path in evaluate]
+    if len(set(names)) < len(names):
+        raise ConfigError("two evaluation files have one name", "give them different names")
+    files = {name: {"path": path, "header": header} for name, path in zip(names, evaluate, strict=True)}
+    name = Path(train).resolve().parent.name or "labelled"
+    return {"kind": "files", "name": name, "train": {"path": train, "header": header}, "evaluate": files}

@@ -1,0 +1,45 @@
+"""How a run's verb ends: with its result, or with word that it was stopped and can go on."""
+
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from oelm.config.record import Record
+from oelm.config.run import RunConfig
+
+
+def run_and_report(config: RunConfig, folder: Path, *, resume: bool) -> None:
+    """Bring a run to its record and print it."""
+    from oelm.experiments.assemble import run
+    from oelm.train.stopping import Interrupted
+
+    console = Console()
+    try:
+        record = run(config, folder, resume=resume, console=console)
+    except Interrupted as interrupted:
+        console.print(str(interrupted))
+        raise typer.Exit(interrupted.exit_code) from interrupted
+    if record is not None:
+        for line in describe(record):
+            console.print(line, highlight=False)
+        console.print(f"run folder: {folder}", highlight=False, soft_wrap=True)
+
+
+def describe(record: Record) -> list[str]:
+    """The result in a few lines."""
+    measures, counts = record.result.measures, record.counts
+    weights = f"{counts.trained:,} weights trained, {counts.frozen:,} frozen, {counts.absent:,} absent"
+    if "perplexity" in measures:
+        return [
+            f"[bold]{record.method}[/]: validation loss {record.result.loss:.4f}, PPL {measures['perplexity']:.2f}, "
+            f"{measures['bits_per_byte']:.3f} bits per byte; {weights}"
+        ]
+    return [
+        f"[bold]{record.method}[/]: hold-out accuracy {measures['accuracy']:.2%} at the last step; {weights}",
+        *(
+            f"  {row.name}, {row.checkpoint} checkpoint (step {row.step}): accuracy {row.measures['accuracy']:.2%}, "
+            f"F1 {row.measures['f1']:.4f}, loss {row.measures['loss']:.4f}, n = {len(row.labels.split()):,}"
+            for row in record.evaluations
+        ),
+    ]

@@ -1,0 +1,118 @@
+"""From a fine-tuning request to the complete config: the data is read and the model found before anything starts."""
+
+from pathlib import Path
+
+from oelm.base.errors import ConfigError
+from oelm.config.finetune import FinetuneRequest
+from oelm.config.labelled import LabelledData
+from oelm.config.method import Method
+from oelm.config.methods import parse_method
+from oelm.config.model import GPTConfig
+from oelm.config.pretrained import GPTFromRun, HuggingFaceModel
+from oelm.config.request import TrainRequest, model_config
+from oelm.config.run import ModelConfig, RunConfig
+from oelm.config.settings import parse
+from oelm.data.labelled import label_names, split_training
+from oelm.data.tokenizer import load_tokenizer
+from oelm.data.tokens import file_sha256
+from oelm.experiments.labelled_text import read_labelled
+from oelm.train.folder import RunFolder
+
+FROM_SCRATCH = "gpt"
+_MOST_HELD_OUT = 2000
+
+
+def resolve_finetune(request: FinetuneRequest) -> RunConfig:
+    """The complete config.
+
+    Hold-out: a tenth of the training examples, at most 2,000. Validation: four times an epoch, on the hold-out.
+    Checkpoints: with every validation. Method: `oelm`, or the run's own for a GPT from a run.
+    """
+    model, method = _model_and_method(request)
+    data = _data(request, model)
+    examples = data.train_examples
+    per_step = request.batch_size * request.accumulate * request.processes
+    steps = max(1, round(request.epochs * examples / per_step))
+    validate_every = request.validate_every or max(1, min(steps, round(examples / per_step / 4)))
+    values = {
+        "model": model,
+        "method": method,
+        "data": data,
+        "optim": {
+            **{name: getattr(request, name) for name in ("lr", "weight_decay", "clip", "beta1", "beta2")},
+            "warmup_steps": int(request.warmup_share * steps),
+        },
+        "train": {
+            **{name: getattr(request, name) for name in ("batch_size", "accumulate", "processes", "precision")},
+            "steps": steps,
+            "validate_every": validate_every,
+            "validation_sequences": data.holdout_examples,
+        },
+        "machine": {
+            **{name: getattr(request, name) for name in ("device", "log_every", "compile", "tensorboard")},
+            "save_every": request.save_every or validate_every,
+        },
+        "seed": request.seed,
+    }
+    return parse(RunConfig, values, "settings")
+
+
+def _model_and_method(request: FinetuneRequest) -> tuple[ModelConfig, Method]:
+    folder = RunFolder(Path(request.model))
+    if request.model == FROM_SCRATCH:
+        return _gpt_from_scratch(request), parse_method(request.method or "oelm")
+    if folder.config_file.is_file():
+        return _gpt_from_run(request, folder)
+    from oelm.surgery.pretrained import model_folder, weights_digest
+
+    pretrained = HuggingFaceModel(
+        source=request.model,
+        revision=request.revision,
+        digest=weights_digest(model_folder(request.model, request.revision)),
+        attention=request.attention,
+        train_biases=request.train_biases,
+    )
+    return pretrained, parse_method(request.method or "oelm")
+
+
+def _gpt_from_scratch(request: FinetuneRequest) -> GPTConfig:
+    if request.tokenizer is None:
+        raise ConfigError(
+            "a GPT from scratch needs a tokenizer",
+            "add --tokenizer FILE, such as the tokenizer.json of a folder that `oelm prepare` made",
+        )
+    size = TrainRequest(size=request.size, seq_len=request.max_length, dropout=request.dropout)
+    return model_config(size, load_tokenizer(Path(request.tokenizer)).get_vocab_size())
+
+
+def _gpt_from_run(request: FinetuneRequest, folder: RunFolder) -> tuple[GPTFromRun, Method]:
+    if not folder.finished:
+        raise ConfigError(f"{folder.path} holds an unfinished run", "finish it: oelm train --resume --out-dir ...")
+    trained = folder.record()
+    if request.method and parse_method(request.method) != trained.config.method:
+        raise ConfigError(
+            f"{folder.path} was trained as {trained.method}, and a trained model keeps its method",
+            "leave --method out",
+        )
+    model = GPTFromRun(folder=str(folder.path), checkpoint=request.checkpoint, digest=trained.fingerprint)
+    return model, trained.config.method
+
+
+def _data(request: FinetuneRequest, model: ModelConfig) -> LabelledData:
+    labelled = read_labelled(request.source)
+    own = request.tokenizer if isinstance(model, GPTConfig) else None
+    tokenizer_digest = file_sha256(Path(own)) if own else None
+    count = len(labelled.train)
+    held_out = request.holdout_examples or min(_MOST_HELD_OUT, max(1, (request.train_examples or count) // 10))
+    split_training(count, train_examples=request.train_examples, holdout_examples=held_out, seed=request.data_seed)
+    return LabelledData(
+        source=request.source,
+        labels=label_names([labelled.train]),
+        train_examples=request.train_examples or count - held_out,
+        holdout_examples=held_out,
+        max_length=request.max_length,
+        seed=request.data_seed,
+        tokenizer=own,
+        tokenizer_digest=tokenizer_digest,
+        digest=labelled.digest(*([tokenizer_digest] if tokenizer_digest else [])),
+    )
