@@ -14,6 +14,7 @@ def resolved(**wishes: Any) -> Any:
 
 def test_sizes_by_name_and_by_number() -> None:
     assert model_config(TrainRequest(size="medium-512", seq_len=512), 50257).model_dump() == {
+        "kind": "gpt",
         "layers": 6,
         "width": 512,
         "heads": 8,

@@ -12,7 +12,7 @@ from oelm.base.errors import ConfigError, DataError, DivergedError, FreezeError
 from oelm.config.record import RunState, StepEvent, ValidationEvent
 from oelm.config.run import Precision, RunConfig
 from oelm.data.tokens import TokenFolder
-from oelm.experiments import assemble
+from oelm.experiments import subjects
 from oelm.experiments.subjects import load_run
 from oelm.train.folder import RunFolder
 from oelm.train.record import read_events
@@ -186,7 +186,7 @@ def test_a_diverged_run_stops_and_keeps_its_last_checkpoint(tmp_path: Path) -> N
     assert not (tmp_path / "record.json").exists()
 
 
-class _Poisoned(assemble.LanguageModelling):
+class _Poisoned(subjects.LanguageModelling):
     """Returns no number from step 12 on."""
 
     def loss(self, model, batch):  # type: ignore[no-untyped-def]
@@ -198,7 +198,7 @@ class _Poisoned(assemble.LanguageModelling):
 def test_what_was_saved_before_the_divergence_is_intact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {"steps": 20, "save_every": 5, "validate_every": 20}
     with monkeypatch.context() as patch:
-        patch.setattr(assemble, "LanguageModelling", _Poisoned)
+        patch.setattr(subjects, "LanguageModelling", _Poisoned)
         with pytest.raises(DivergedError, match=r"in step 13; .*last checkpoint is intact"):
             trained(tiny_config("oelm", **settings), tmp_path / "run")
     trained(tiny_config("oelm", **settings), tmp_path / "run", resume=True)
@@ -236,14 +236,14 @@ def _slow_validation(config: RunConfig, folder: Path) -> None:
 
     from oelm.train import folder as folder_module
 
-    class Slow(assemble.LanguageModelling):
+    class Slow(subjects.LanguageModelling):
         def validation_batches(self, part, parts):  # type: ignore[no-untyped-def]
             (folder / "validating").touch()
             time.sleep(0.6)
             yield from super().validation_batches(part, parts)
 
     folder_module.HEARTBEAT_SECONDS = 0.05
-    assemble.LanguageModelling = Slow  # type: ignore[misc]
+    subjects.LanguageModelling = Slow  # type: ignore[misc]
     trained(config, folder)
 
 

@@ -99,5 +99,5 @@ def test_a_damaged_checkpoint_is_named_with_the_way_out(checkpoints: Checkpoints
 def test_weights_of_another_size_are_refused(checkpoints: Checkpoints) -> None:
     checkpoints.save(model(), {}, Progress(step=10))
     wider = build_model(tiny_config(width=2 * TINY["width"]))
-    with pytest.raises(CheckpointError, match="size mismatch"):
+    with pytest.raises(CheckpointError, match=r"cannot be loaded.*size of tensor"):
         load_weights(wider, checkpoints.folder / "step-00000010")

@@ -1,6 +1,7 @@
 import torch
 
 from oelm.experiments.subjects import build_model
+from oelm.method.weights import Role, Weight
 from oelm.model.ledger import weight_table
 from oelm.train.optimiser import lr_share, make_optimiser, read_moments, write_moments
 from train.toys import TINY, engine_for, tiny_config
@@ -22,9 +23,12 @@ def test_weight_decay_is_on_matrices_only() -> None:
 
 
 def test_lower_layers_train_more_gently() -> None:
-    assert [lr_share(layer, 4, 0.5, "layers.0.v.weight") for layer in range(4)] == [0.125, 0.25, 0.5, 1.0]
-    assert lr_share(None, 4, 0.5, "token_embedding.weight") == 0.0625
-    assert lr_share(None, 4, 0.5, "final_norm.weight") == 1.0
+    def share(role: Role, layer: int | None) -> float:
+        return lr_share(Weight(name="", role=role, count=1, layer=layer), 4, 0.5)
+
+    assert [share(Role.VALUE, layer) for layer in range(4)] == [0.125, 0.25, 0.5, 1.0]
+    assert share(Role.TOKEN_EMBEDDING, None) == 0.0625
+    assert share(Role.NORM, None) == 1.0
 
 
 def test_the_layers_share_reaches_the_update() -> None:

@@ -122,5 +122,5 @@ class RunConfig(Settings):
 
     @property
     def fingerprint(self) -> str:
-        """Equal fingerprints promise equal results (on one machine and build)."""
+        """Equal fingerprints promise equal results, on one machine and build (with dropout: on one split of batches)."""
         return fingerprint(self.numbers())

@@ -140,7 +140,7 @@ class Engine:
         norm = float(nn.utils.get_total_norm(gradients))
         if math.isfinite(norm):
             if norm > self._optim.clip:  # below it a pass over all gradients is saved
-                torch._foreach_mul_(gradients, self._optim.clip / norm)
+                torch._foreach_mul_(gradients, self._optim.clip / (norm + 1e-6))
             for group in self._optimiser.param_groups:
                 group["lr"] = lr * group["lr_share"]
             self._optimiser.step()
