@@ -24,7 +24,6 @@ ARMS = (
     "baseline",
     "keep",
     "oelm-qr",
-    "oelm-qr+matched",
     "oelm-polar",
     "oelm-polar+matched",
     "oelm",
