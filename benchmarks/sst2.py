@@ -48,13 +48,13 @@ def planned(arguments: argparse.Namespace, arm: str, lr: float, seed: int, stage
         method=arm,
         lr=lr,
         seed=seed,
-        train_examples=4800,
-        holdout_examples=1000,
+        train_examples=3200,
+        holdout_examples=600,
         max_length=64,
         epochs=1,
         batch_size=32,
-        validate_every=75,
-        save_every=150,
+        validate_every=50,
+        save_every=100,
         tensorboard=False,
     )
     name = f"{arm}-lr{lr:g}-seed{seed}"
