@@ -1,6 +1,6 @@
 # make demo   from text to a verdict, offline, in a few minutes on two cores
 # make test   linters, types, the whole test suite      make test-core   without the slow tests
-# make bench  our training step beside Hugging Face GPT-2's
+# make bench  our training step beside Hugging Face GPT-2's      make results   README's tables from results/
 
 PYTHON ?= python3
 VENV := .venv
@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # Tests start many small processes: one thread each, as many at once as there are cores.
 TEST_ENV := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
 
-.PHONY: demo test test-core lint bench clean
+.PHONY: demo test test-core lint bench results clean
 
 demo: $(VENV)/.ready
 	$(BIN)/oelm quickstart
@@ -28,6 +28,9 @@ lint: $(VENV)/.ready-dev
 
 bench: $(VENV)/.ready-dev
 	$(BIN)/python benchmarks/step_time.py
+
+results: $(VENV)/.ready-dev
+	$(BIN)/python benchmarks/fill_readme.py
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

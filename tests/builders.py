@@ -8,6 +8,7 @@ from oelm.config.methods import METHODS, parse_method
 from oelm.config.model import GPTConfig
 from oelm.config.run import DataConfig, MachineConfig, OptimConfig, RunConfig, TrainConfig
 from oelm.model.gpt import GPT
+from oelm.model.initialise import initialise
 
 MEDIUM_512 = GPTConfig(layers=6, width=512, heads=8, ffn_width=2048, context=512, vocabulary=50257)
 SMALL = GPTConfig(layers=3, width=24, heads=4, ffn_width=48, context=12, vocabulary=29)
@@ -32,6 +33,12 @@ def bold_model(method: str, config: GPTConfig = SMALL, seed: int = 0) -> GPT:
     """A float64 model whose weights all have std 0.5: at the usual 0.02 a wrong model looks right."""
     model = GPT(config, parse_method(method)).double().eval()
     embolden(model, seed)
+    return model
+
+
+def built(model: GPT, seed: int) -> GPT:
+    """The model itself, initialised."""
+    initialise(model, seed)
     return model
 
 

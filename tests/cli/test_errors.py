@@ -1,6 +1,7 @@
 """What a person gets wrong, through the command line: one line that names the fix, exit code 2, nothing lost."""
 
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from oelm.config.record import RunState
+from oelm.config.settings import write_yaml
 from oelm.train.folder import RunFolder
-from train.processes import Ended, started, started_anew
+from train.processes import Ended, parallel, started, started_anew
 from train.toys import TINY, flags, last_weights, timeless_events, tiny_config, tokens, toy_text, trained
 
 
@@ -82,6 +84,65 @@ def test_a_token_file_that_is_gone(tmp_path: Path) -> None:
     assert_one_line(started(flags(data=tmp_path / "tokens", out_dir=tmp_path / "run")).ended(), "train.bin")
 
 
+def test_settings_beside_a_config_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    write_yaml(tiny_config(), file)
+    refused = started(["train", f"--config={file}", "--lr=0.5", "--model_type=baseline"]).ended()
+    assert_one_line(refused, "--model-type, --lr would be ignored")
+    refused = started(["train", "--resume", f"--out-dir={tmp_path}", "--seed=0"]).ended()
+    assert_one_line(refused, "config.yaml", "--seed would be ignored")
+    file.rename(tmp_path / "other.yaml")
+    assert_one_line(started(["train", f"--config={tmp_path / 'other.yaml'}"]).ended(), "other.yaml", "--out-dir")
+    assert_one_line(started(["train", "--resume", f"--out-dir={tmp_path}"]).ended(), "no data given")
+
+
+FINETUNE_MISTAKES = {
+    "two sources": (
+        ["--model=bert", "--task=sst2", "--train=a.tsv", "--columns=a,b"],
+        ["--columns, --train", "--task"],
+    ),
+    "a language without a task": (["--model=bert", "--language=de"], ["--language", "--task xnli"]),
+    "settings of a GPT": (
+        ["--model=bert", "--task=sst2", "--size=tiny", "--dropout=0.1"],
+        ["--dropout, --size", "gpt"],
+    ),
+    "settings of a transformers model": (["--model=gpt", "--task=sst2", "--attention=cross"], ["--attention"]),
+    "no source": (["--model=bert"], ["--task", "--train"]),
+}
+
+
+@pytest.mark.parametrize("mistake", FINETUNE_MISTAKES)
+def test_mistakes_in_fine_tuning(mistake: str) -> None:
+    arguments, words = FINETUNE_MISTAKES[mistake]
+    assert_one_line(started(["finetune", *arguments]).ended(), *words)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--layers=0"], ["oelm inspect: layers", "greater than or equal to 1"]),
+        (["--size=tiny", "--method=oelm-qr"], ["oelm-qr needs a pre-trained model", "oelm"]),
+        (["--size=tiny", "--method=oelm+layers=7"], ["layer 7"]),
+    ],
+)
+def test_mistakes_in_inspecting(arguments: list[str], words: list[str]) -> None:
+    ended = started(["inspect", *arguments]).ended()
+    assert_one_line(ended, *words)
+    assert ended.out == ""
+
+
+def test_under_torchrun_the_leader_speaks_for_all() -> None:
+    """torchrun ends the others as soon as one has ended."""
+    leader, other = parallel(["train", "--data=nowhere"])
+    assert_one_line(leader.ended(), "nowhere")
+    other.signal(signal.SIGTERM)
+    assert other.ended().err == ""
+
+
+def test_what_only_another_process_knows_is_said() -> None:
+    assert_one_line(started(["train", "--data=nowhere"], RANK="1").ended(), "nowhere")
+
+
 COMMAND = {"method": "oelm", "steps": 30, "save_every": 10, "validate_every": 10}
 
 
@@ -130,6 +191,11 @@ def test_a_folder_that_holds_something_else(tmp_path: Path, straight: Path, unfi
     config.write_text(config.read_text().replace(digest, "f" * 16))
     assert_one_line(started(["train", "--config", str(config), "--resume"]).ended(), "has changed since")
     assert_goes_on(unfinished, straight)
+
+
+def test_a_folder_knows_how_to_go_on(unfinished: Path, straight: Path) -> None:
+    assert started(["train", "--resume", f"--out-dir={unfinished}"]).ended().code == 0
+    assert last_weights(unfinished) == last_weights(straight)
 
 
 def test_a_file_that_may_not_grow(unfinished: Path, straight: Path) -> None:
@@ -199,6 +265,7 @@ def test_the_originals_flags_are_accepted(tmp_path: Path) -> None:
         f"--dataset={tokens()}",
         f"--out_dir={tmp_path / 'run'}",
         "--validation_sequences=2",
+        "--num_workers=4",
     ]
     ended = started(["train", *names, *sizes, *times, "--device=cpu"]).ended()
     assert (ended.code, ended.err) == (0, "")

@@ -80,6 +80,9 @@ def test_what_the_names_mean() -> None:
         ("oelm+core", "extras", Extras(core=True)),
         ("oelm+rank=4", "extras", Extras(rank=4)),
         ("oelm+layer-lr=0.9", "extras", Extras(layer_lr=0.9)),
+        ("oelm+query=xavier", "query", Projection.XAVIER),
+        ("oelm+key=normal", "key", Projection.NORMAL),
+        ("oelm-q+query=global-orthogonal", "query", Projection.GLOBAL_ORTHOGONAL),
         ("oelm+tied", "key_source", KeySource.TIED),
         ("oelm+rolled", "key_source", KeySource.ROLLED),
         ("baseline+matched", "scale", Scale.NORM_MATCHED),
@@ -102,6 +105,11 @@ def test_a_modifier_changes_its_part_and_nothing_else(text: str, part: str, valu
     assert method == base.model_copy(update={"name": text, part: value})
 
 
+def test_the_querys_projection_is_a_tied_keys_too() -> None:
+    method = parse_method("oelm-core+query=xavier")
+    assert (method.query, method.key, method.key_source) == (Projection.XAVIER, Projection.XAVIER, KeySource.TIED)
+
+
 def test_every_modifier_shows_how_to_write_it() -> None:
     """The usage's own example parses, and names the modifier it belongs to."""
     for key, (_, usage) in MODIFIERS.items():
@@ -121,6 +129,8 @@ def test_every_modifier_shows_how_to_write_it() -> None:
         ("oelm-random-matched+matched", "oelm-random-matched"),
         (" baseline+shift+gain ", "baseline+shift+gain"),
         ("baseline+shift+shift", "baseline+shift"),
+        ("oelm+query=headwise-orthogonal+key=xavier", "oelm+key=xavier"),
+        ("baseline+tied+key=xavier+query=xavier", "baseline+query=xavier+key=xavier+tied"),
     ],
 )
 def test_a_modifier_that_changes_nothing_is_not_part_of_the_name(text: str, name: str) -> None:
@@ -158,6 +168,12 @@ def test_a_modifier_that_changes_nothing_is_not_part_of_the_name(text: str, name
         ("oelm+all-but-last=0", "greater than or equal to 1", "+all-but-last=1"),
         ("baseline+until=5", "freezes nothing", "start from a frozen method"),
         ("oelm-frame+every=2", "freezes nothing", "start from a frozen method"),
+        ("oelm+query=xaver", "cannot read +query=xaver", "coordinate-frame"),
+        ("oelm+key", "cannot read +key", "+key=normal"),
+        ("oelm-core+key=normal", "a tied key has the query's projection", "+key"),
+        ("oelm+query=xavier+tied", "has the query's projection", "+tied"),
+        ("oelm+query=coordinate-frame+key=coordinate-frame", "matches nothing", "+key"),
+        ("oelm-qr+query=xavier", "takes the pre-trained ones", "leave +query out"),
         ("oelm-q+tied", "has the query's projection", "+tied"),
         ("oelm-core+freeze=q", "freeze both or neither", "+freeze"),
         ("oelm-frame+freeze=qk", "matches nothing", "+freeze"),

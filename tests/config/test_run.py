@@ -127,6 +127,13 @@ def test_what_needs_a_pre_trained_model_is_refused_from_scratch() -> None:
         run_config("oelm-qr")
 
 
+def test_a_plan_that_would_compile_at_every_change_is_refused() -> None:
+    values = run_config("oelm+every=4").model_dump()
+    values["machine"]["compile"] = True
+    with pytest.raises(ValidationError, match="would compile anew"):
+        RunConfig.model_validate(values)
+
+
 def test_a_warm_up_longer_than_the_run_is_refused() -> None:
     with pytest.raises(ValidationError, match=r"warm-up of 10 steps does not fit into 10 steps; lower --warmup-steps"):
         run_config(steps=10)

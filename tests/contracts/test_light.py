@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from oelm.cli.main import VERBS
+
 from .source import sources
 
 LIGHT_ROOMS = ("oelm.config", "oelm.report", "oelm.cli")
@@ -13,7 +15,7 @@ COMMANDS = (
     ["--help"],
     ["--version"],
     ["methods"],
-    *([verb, "--help"] for verb in ("quickstart", "prepare", "train", "inspect", "generate", "compare")),
+    *([verb, "--help"] for verb in VERBS),
 )
 
 # Says which heavy packages a piece of code has loaded.

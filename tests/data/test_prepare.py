@@ -165,6 +165,26 @@ def test_a_changed_input_is_noticed_and_a_moved_one_is_not_minded(tmp_path):
         run(request, tmp_path / "data")
 
 
+def test_a_changed_tokenizer_file_is_noticed(tmp_path, monkeypatch):
+    monkeypatch.setattr("oelm.data.prepare.CHUNK_CHARACTERS", 1000)
+    path = tmp_path / "tokenizer.json"
+    save_tokenizer(train_bpe(islice(stories(0), 20), 300), path)
+    request = small(tokenizer_files=(str(path),))
+    first = run(request, tmp_path / "data")
+    assert run(request, tmp_path / "data") == first
+    with pytest.raises(KeyboardInterrupt):
+        prepare(request, tmp_path / "interrupted", progress=StopAfterChunks(5))
+    save_tokenizer(train_bpe(islice(stories(0), 20), 310), path)
+    with pytest.raises(DataError, match=r"another version of .*tokenizer\.json.*--overwrite"):
+        run(request, tmp_path / "data")
+    progress = StopAfterChunks(1_000_000)
+    manifest = prepare(request, tmp_path / "interrupted", progress=progress)
+    assert "the tokenizer has changed" in progress.said[0]
+    assert manifest.tokenizer.vocabulary == 310
+    path.unlink()
+    assert run(request, tmp_path / "data") == first
+
+
 def test_files_of_others_are_not_overwritten(tmp_path):
     (tmp_path / "train.bin").write_bytes(b"precious")
     with pytest.raises(DataError, match=r"holds other data \(train\.bin\)"):

@@ -7,12 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from builders import SMALL, VARIETY, embolden, relative_error
+from builders import SMALL, VARIETY, built, embolden, relative_error
 from oelm.base.runtime import generator_for
 from oelm.config.methods import parse_method
 from oelm.model.attention import Attention, LowRank, shift_keys
 from oelm.model.gpt import GPT
-from oelm.model.initialise import built
 
 H, K, D, T = SMALL.heads, SMALL.head_width, SMALL.width, 7
 X_BTD = torch.randn(2, T, D, dtype=torch.float64, generator=generator_for(0, "x"))

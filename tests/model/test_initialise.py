@@ -5,12 +5,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from builders import SMALL, VARIETY, random_tokens, relative_error
+from builders import SMALL, VARIETY, built, random_tokens, relative_error
 from oelm.config.methods import METHODS, parse_method
 from oelm.config.model import GPTConfig
 from oelm.method.geometry import cross_head_overlap, gram_error
 from oelm.model.gpt import GPT, Block
-from oelm.model.initialise import STD, built, initialise, measure_geometry
+from oelm.model.initialise import STD, initialise, measure_geometry
 
 WIDE = GPTConfig(layers=2, width=128, heads=4, ffn_width=512, context=64, vocabulary=300)
 

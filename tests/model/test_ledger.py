@@ -3,15 +3,14 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from builders import MEDIUM_512, SMALL, VARIETY, bold_model, random_tokens
+from builders import MEDIUM_512, SMALL, VARIETY, bold_model, built, random_tokens
 from oelm.config.method import Method
 from oelm.config.methods import METHODS, parse_method
 from oelm.config.model import GPTConfig
 from oelm.method.cost import backward_flops, forward_flops, frozen_share
 from oelm.method.freezing import frozen_names
 from oelm.model.gpt import GPT
-from oelm.model.initialise import built
-from oelm.model.ledger import count_weights, products, weight_table
+from oelm.model.ledger import count_weights, frozen_ratio, products, weight_table
 
 # trained, frozen, absent
 MEDIUM_COUNTS = {
@@ -104,3 +103,22 @@ def test_the_flop_comparison_would_notice_one_thawed_matrix() -> None:
     frozen = torch_flops(model, backward=True)
     model.get_parameter("layers.1.attention.q.weight").requires_grad_(True)
     assert torch_flops(model, backward=True) - frozen == 2 * 2 * SMALL.context * SMALL.width**2
+
+
+@pytest.mark.parametrize(
+    ("method", "ffn_width", "ratio"),
+    [
+        ("baseline", 2048, 0),
+        ("oelm", 2048, 1 / 6),
+        ("oelm-core", 2048, 1 / 12),
+        ("oelm-frame", 2048, 0),
+        ("oelm-ffn", 2048, 5 / 6),
+        ("oelm+freeze=0.25", 2048, 0.25),
+        ("oelm+freeze=0.5", 2048, 0.5),
+        ("oelm", 1024, 2 / 8),
+    ],
+)
+def test_the_frozen_share_of_the_block_matrices(method: str, ffn_width: int, ratio: float) -> None:
+    """Matrices only, absent ones included: 4 D^2 + 2 D F per layer."""
+    config = MEDIUM_512.model_copy(update={"ffn_width": ffn_width})
+    assert frozen_ratio(config, parse_method(method), 100) == pytest.approx(ratio, abs=1e-9)

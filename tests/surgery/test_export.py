@@ -11,7 +11,7 @@ import torch
 from tests.builders import SMALL, VARIETY, bold_model, random_tokens, relative_error
 from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2LMHeadModel
 
-from oelm.base.errors import DataError
+from oelm.base.errors import ConfigError, DataError
 from oelm.config.model import GPTConfig
 from oelm.data.tokenizer import byte_tokenizer, save_tokenizer
 from oelm.evaluate.generation import Sampling, generate
@@ -114,6 +114,14 @@ def test_a_missing_tokenizer_is_refused(tmp_path) -> None:
     with pytest.raises(DataError, match="there is no tokenizer"):
         export(bold_model("oelm", BYTES), tmp_path / "tokenizer.json", tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_what_is_there_is_not_replaced(tokenizer_file: Path, tmp_path) -> None:
+    model, out = bold_model("oelm", BYTES), tmp_path / "out"
+    out.mkdir()
+    export(model, str(tokenizer_file), str(out))
+    with pytest.raises(ConfigError, match="exists already"):
+        export(model, tokenizer_file, out)
 
 
 @pytest.mark.slow

@@ -22,7 +22,6 @@ def compare(
     output: Annotated[Format, Option("--format", help="How to print it.")] = Format.TABLE,
 ) -> None:
     """Compare finished runs: arms paired by seed, ratios with intervals, a verdict against the margin."""
-    from oelm.report.comparison import compare_runs
-    from oelm.report.output import OutputFormat, write_comparison
+    from oelm.report.output import OutputFormat, compare_and_write
 
-    write_comparison(compare_runs(runs, margin=margin), Console(), OutputFormat(output.value))
+    compare_and_write(runs, margin, Console(), OutputFormat(output.value))

@@ -1,46 +1,26 @@
 """`oelm finetune`: a pre-trained model, or our GPT, on labelled text."""
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-from typer import Option
+from typer import Context
 
 from oelm.base.errors import ConfigError
 from oelm.cli.locations import RUNS
+from oelm.cli.options import Checkpoint, given_options, panel
 from oelm.cli.running import run_and_report
 from oelm.config.finetune import FinetuneRequest
+from oelm.config.run import RunConfig
 from oelm.config.settings import parse
 
-
-class Checkpoint(StrEnum):
-    """Which weights of a run to begin with."""
-
-    LAST = "last"
-    BEST = "best"
-
-
-def _option(panel: str, text: str, *names: str) -> Any:
-    return Option(*names, help=text, rich_help_panel=panel)
-
-
-def _data(text: str, *names: str) -> Any:
-    return _option("Data", text, *names)
-
-
-def _model(text: str, *names: str) -> Any:
-    return _option("Model", text, *names)
-
-
-def _optim(text: str, *names: str) -> Any:
-    return _option("Optimiser", text, *names)
-
-
-def _run(text: str, *names: str) -> Any:
-    return _option("Run", text, *names)
+_data, _model, _optim, _run = panel("Data"), panel("Model"), panel("Optimiser"), panel("Run")
+_TABLE_OPTIONS = {"--train", "--evaluate", "--columns", "--text-column", "--pair-column", "--label-column"}
+_SCRATCH_OPTIONS = {"--size", "--tokenizer", "--dropout"}
+_TRANSFORMERS_OPTIONS = {"--attention", "--train-biases", "--revision"}
 
 
 def finetune(
+    context: Context,
     model: Annotated[str, _model("Folder or Hub name of a transformers model, folder of an oelm run, or gpt.")],
     task: Annotated[str | None, _data("sst2, mnli, xnli, ag-news or imdb (from the Hub).")] = None,
     language: Annotated[str | None, _data("XNLI's language.")] = None,
@@ -73,7 +53,7 @@ def finetune(
     save_every: Annotated[int | None, _run("Steps. \\[default: as --validate-every]")] = None,
     log_every: Annotated[int, _run("Steps.")] = 10,
     seed: Annotated[int, _run("Head, batches and drawn projections.")] = 0,
-    out_dir: Annotated[Path | None, _run("The run's folder. \\[default: runs/TASK/METHOD-seedN]")] = None,
+    out_dir: Annotated[Path | None, _run("The run's folder. \\[default: runs/TASK/MODEL/METHOD-seedN]")] = None,
     resume: Annotated[bool, _run("Continue from the last checkpoint if there is one.", "--resume")] = False,
     device: Annotated[str, _run("auto, cpu, cuda or cuda:N.")] = "auto",
     bf16: Annotated[bool, _run("bf16 mixed precision.", "--bf16")] = False,
@@ -82,6 +62,7 @@ def finetune(
 ) -> None:
     """Fine-tune a model on labelled text: chosen on a hold-out of train, evaluated once."""
     given = {name: value for name, value in locals().items() if name in FinetuneRequest.model_fields}
+    _refuse_contradictions(set(given_options(context)), model)
     if task is not None:
         source: dict[str, Any] = {"kind": "hub", "name": task, "variant": language}
     else:
@@ -92,8 +73,31 @@ def finetune(
 
     given |= {"source": source, "precision": "bf16" if bf16 else "float32", "processes": world_from_environment()[2]}
     config = resolve_finetune(parse(FinetuneRequest, given, "oelm finetune"))
-    folder = out_dir or RUNS / config.data.name / f"{config.method.name}-seed{seed}"
-    run_and_report(config, folder, resume=resume)
+    run_and_report(config, out_dir or _default_folder(config, model, language), resume=resume)
+
+
+def _refuse_contradictions(given: set[str], model: str) -> None:
+    """Options that would be ignored beside the others are refused."""
+    checks = (
+        ("--task" in given, _TABLE_OPTIONS, "--task brings its own tables", "give --task, or --train and --evaluate"),
+        (
+            "--task" not in given,
+            {"--language"},
+            "--language belongs to --task xnli",
+            "add --task xnli, or leave it out",
+        ),
+        (model != "gpt", _SCRATCH_OPTIONS, f"the model {model} has its own", "they belong to --model gpt"),
+        (model == "gpt", _TRANSFORMERS_OPTIONS, "our GPT has none of that", "they belong to a transformers model"),
+    )
+    for applies, options, reason, fix in checks:
+        if applies and given & options:
+            raise ConfigError(f"{', '.join(sorted(given & options))} cannot be used here: {reason}", fix)
+
+
+def _default_folder(config: RunConfig, model: str, language: str | None) -> Path:
+    """runs/TASK[-LANGUAGE]/MODEL/METHOD-seedN."""
+    task = f"{config.data.name}-{language}" if language else config.data.name
+    return RUNS / task / Path(model).absolute().name / f"{config.method.name}-seed{config.seed}"
 
 
 def _tables(train: str | None, evaluate: list[str], columns: str | None) -> dict[str, Any]:

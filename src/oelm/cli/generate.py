@@ -1,17 +1,11 @@
 """`oelm generate`: text from a trained run."""
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option
 
-
-class Checkpoint(StrEnum):
-    """Which checkpoint to speak with."""
-
-    LAST = "last"
-    BEST = "best"
+from oelm.cli.options import Checkpoint
 
 
 def generate(

@@ -10,6 +10,7 @@ from oelm.config.methods import SUMMARIES, parse_method
 from oelm.config.model import GPT2_VOCABULARY, GPTConfig
 from oelm.config.record import FlopCounts, LayerGeometry, WeightCounts
 from oelm.config.request import TrainRequest, model_config
+from oelm.config.settings import parse
 
 
 def inspect(
@@ -21,28 +22,30 @@ def inspect(
     ffn_width: Annotated[int | None, Option("--ffn-width", "--d-ff")] = None,
     vocabulary: Annotated[int, Option("--vocab-size")] = GPT2_VOCABULARY,
     seq_len: Annotated[int, Option(help="Context length.")] = 512,
-    steps: Annotated[int, Option("--steps", "--max-steps", help="Length of the run, for plans that change.")] = 1000,
+    steps: Annotated[
+        int, Option("--steps", "--max-steps", min=1, help="Length of the run, for plans that change.")
+    ] = 1000,
     seed: Annotated[int, Option()] = 0,
 ) -> None:
     """Show what is trained, frozen and absent: counts, FLOPs, and the geometry of Q and K at init."""
+    given = {name: value for name, value in locals().items() if name in TrainRequest.model_fields}
     chosen = parse_method(method)
-    request = TrainRequest(size=size, layers=layers, width=width, heads=heads, ffn_width=ffn_width, seq_len=seq_len)
-    config = model_config(request, vocabulary)
+    config = model_config(parse(TrainRequest, given, "oelm inspect"), vocabulary)
 
     from oelm.method.freezing import describe
     from oelm.model.gpt import GPT
     from oelm.model.initialise import initialise, measure_geometry
-    from oelm.model.ledger import count_flops, count_weights
+    from oelm.model.ledger import count_flops, count_weights, frozen_ratio
 
+    model = GPT(config, chosen)  # what cannot be built is refused before anything is printed
+    initialise(model, seed)
+    counts = count_weights(config, chosen, steps)
     console = Console()
     console.print(f"[bold]{chosen.name}[/]: {SUMMARIES[chosen.name.split('+')[0]]}")
     console.print(_describe_size(config), highlight=False)
     console.print(f"plan: {describe(chosen.plan)}\n", highlight=False)
-    counts = count_weights(config, chosen, steps)
-    _print_counts(console, counts, config)
+    _print_counts(console, counts, frozen_ratio(config, chosen, steps))
     _print_flops(console, count_flops(config, chosen, total_steps=steps, tokens=1))
-    model = GPT(config, chosen)
-    initialise(model, seed)
     _print_geometry(console, measure_geometry(model))
 
 
@@ -53,7 +56,7 @@ def _describe_size(config: GPTConfig) -> str:
     )
 
 
-def _print_counts(console: Console, counts: WeightCounts, config: GPTConfig) -> None:
+def _print_counts(console: Console, counts: WeightCounts, ratio: float) -> None:
     table = Table("weights", box=None, header_style="bold")
     for kind in ("trained", "frozen", "absent"):
         table.add_column(kind, justify="right")
@@ -62,10 +65,9 @@ def _print_counts(console: Console, counts: WeightCounts, config: GPTConfig) -> 
     table.add_section()
     table.add_row("[bold]all", *(f"[bold]{n:,}" for n in (counts.trained, counts.frozen, counts.absent)))
     console.print(table)
-    blocks = 12 * config.layers * config.width**2
     console.print(
         f"frozen: {counts.frozen / counts.stored:.1%} of the {counts.stored:,} stored weights"
-        + (f", {counts.frozen / blocks:.1%} of the block matrices (12 L D²)" if counts.frozen else "")
+        + (f", {ratio:.1%} of the block matrices (4 D² + 2 D F per layer)" if counts.frozen else "")
         + (f"; {counts.later:,} of them are trained at some step" if counts.later else ""),
         highlight=False,
     )

@@ -1,14 +1,20 @@
-"""The command `oelm`: its verbs, and how errors reach the person."""
+"""The command `oelm`: its verbs, and how errors reach the person.
 
+Little is imported before `main` runs, so that Ctrl-C ends the start-up as quietly as the work.
+"""
+
+import os
 import sys
+import time
 from collections.abc import Callable
 from importlib import import_module
-
-import typer
-from rich.console import Console
+from typing import TYPE_CHECKING
 
 from oelm import __version__
 from oelm.base.errors import OelmError
+
+if TYPE_CHECKING:
+    from typer import Typer
 
 VERBS = {
     "quickstart": "Train five methods with paired seeds on the built-in corpus and say whether freezing cost quality.",
@@ -17,14 +23,24 @@ VERBS = {
     "finetune": "Fine-tune a model on labelled text: chosen on a hold-out of train, evaluated once.",
     "inspect": "Show what is trained, frozen and absent: counts, FLOPs, and the geometry of Q and K at init.",
     "generate": "Continue a prompt with a trained model.",
+    "export": "Write a run as a folder that transformers loads: AutoModelForCausalLM, or the fine-tuned model.",
     "compare": "Compare finished runs: arms paired by seed, ratios with intervals, a verdict against the margin.",
     "methods": "List the named methods and the modifiers that vary them.",
 }
 """Each verb `v` is the function `v` of `oelm.cli.v`, with this first line; only the one that is asked for is loaded."""
 
+_LEADER_SECONDS = 3.0
 
-def command_line(arguments: list[str]) -> typer.Typer:
+
+def command_line(arguments: list[str]) -> "Typer":
     """The command with all its verbs, of which the one in `arguments` is ready to run."""
+    import typer
+
+    def print_version(version: bool = typer.Option(False, "--version", help="Print the version and exit.")) -> None:
+        if version:
+            print(f"oelm {__version__}")
+            raise typer.Exit
+
     app = typer.Typer(
         name="oelm",
         no_args_is_help=True,
@@ -34,7 +50,7 @@ def command_line(arguments: list[str]) -> typer.Typer:
         "their baselines and ablations; and the laboratory around them.",
         epilog="Start with: oelm quickstart",
     )
-    app.callback(invoke_without_command=True)(_version)
+    app.callback(invoke_without_command=True)(print_version)
     wanted = next((argument for argument in arguments if not argument.startswith("-")), None)
     for verb, summary in VERBS.items():
         app.command(name=verb, help=None if verb == wanted else summary)(load(verb) if verb == wanted else _not_loaded)
@@ -49,12 +65,6 @@ def load(verb: str) -> Callable[..., None]:
 
 def _not_loaded() -> None:
     raise AssertionError("only the verb that was asked for can run")
-
-
-def _version(version: bool = typer.Option(False, "--version", help="Print the version and exit.")) -> None:
-    if version:
-        print(f"oelm {__version__}")
-        raise typer.Exit
 
 
 def with_dashes(arguments: list[str]) -> list[str]:
@@ -73,11 +83,21 @@ def main() -> None:
         arguments = with_dashes(sys.argv[1:])
         command_line(arguments)(args=arguments, prog_name="oelm")
     except OelmError as error:
-        Console(stderr=True).print(f"[bold red]error:[/] {_escaped(str(error))}", soft_wrap=True, highlight=False)
+        _let_the_leader_speak()
+        _print_error(error)
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
 
 
-def _escaped(text: str) -> str:
-    return text.replace("[", r"\[")
+def _let_the_leader_speak() -> None:
+    """Hold back an error that torchrun's first process most likely has too: once that one ends, torchrun ends us."""
+    if os.environ.get("RANK", "0") != "0":
+        time.sleep(_LEADER_SECONDS)
+
+
+def _print_error(error: OelmError) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+
+    Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True, highlight=False)

@@ -8,9 +8,10 @@ from typer import Argument, Option
 
 from oelm.base.errors import ConfigError
 from oelm.cli.locations import TOKENS
+from oelm.cli.options import panel
 from oelm.config.manifest import TokenizerKind
 
-_TOKENIZER, _HOLDOUT, _READING = "Tokenizer", "Validation", "Reading"
+_tokenizer, _holdout, _reading = panel("Tokenizer"), panel("Validation"), panel("Reading")
 
 
 def prepare(
@@ -23,34 +24,23 @@ def prepare(
         ),
     ],
     out: Annotated[Path | None, Option(help="Folder for the token files. \\[default: tokens/NAME]")] = None,
-    name: Annotated[str | None, Option(help="What reports call the data. \\[default: from the input]")] = None,
+    name: Annotated[
+        str | None, Option(help="What reports call the data. \\[default: the last part of --out, or from the input]")
+    ] = None,
     overwrite: Annotated[bool, Option("--overwrite", help="Replace a folder made from something else.")] = False,
-    tokenizer: Annotated[
-        TokenizerKind, Option(help="bpe is trained on the corpus.", rich_help_panel=_TOKENIZER)
-    ] = TokenizerKind.BPE,
-    vocab_size: Annotated[int, Option(help="Of a trained BPE.", rich_help_panel=_TOKENIZER)] = 4096,
+    tokenizer: Annotated[TokenizerKind, _tokenizer("bpe is trained on the corpus.")] = TokenizerKind.BPE,
+    vocab_size: Annotated[int, _tokenizer("Of a trained BPE.")] = 4096,
     tokenizer_file: Annotated[
         list[str] | None,
-        Option(
-            help="A tokenizer.json to use; for gpt2 also vocabulary and merges (give the option twice).",
-            rich_help_panel=_TOKENIZER,
-        ),
+        _tokenizer("A tokenizer.json to use; for gpt2 also vocabulary and merges (give the option twice)."),
     ] = None,
-    valid: Annotated[
-        list[str] | None, Option(help="Validation file(s); otherwise a part is held out.", rich_help_panel=_HOLDOUT)
-    ] = None,
-    valid_share: Annotated[
-        float, Option(help="Share to hold out, at most 10 MB of text.", rich_help_panel=_HOLDOUT)
-    ] = 0.1,
-    seed: Annotated[int, Option(help="Chooses what is held out, and the stories.", rich_help_panel=_HOLDOUT)] = 0,
-    separator: Annotated[
-        str, Option(help="The line between documents of a text file.", rich_help_panel=_READING)
-    ] = "<|endoftext|>",
-    text_field: Annotated[
-        str, Option(help="Field of JSON lines, or column of parquet.", rich_help_panel=_READING)
-    ] = "text",
-    revision: Annotated[str | None, Option(help="Commit of a Hub corpus.", rich_help_panel=_READING)] = None,
-    story_bytes: Annotated[int, Option(help="Size of the built-in corpus.", rich_help_panel=_READING)] = 4_000_000,
+    valid: Annotated[list[str] | None, _holdout("Validation file(s); otherwise a part is held out.")] = None,
+    valid_share: Annotated[float, _holdout("Share to hold out, at most 10 MB of text.")] = 0.1,
+    seed: Annotated[int, _holdout("Chooses what is held out, and the stories.")] = 0,
+    separator: Annotated[str, _reading("The line between documents of a text file.")] = "<|endoftext|>",
+    text_field: Annotated[str, _reading("Field of JSON lines, or column of parquet.")] = "text",
+    revision: Annotated[str | None, _reading("Commit of a Hub corpus.")] = None,
+    story_bytes: Annotated[int, _reading("Size of the built-in corpus.")] = 4_000_000,
 ) -> None:
     """Turn text into token files. Interrupted, the same command goes on where it stopped."""
     from oelm.config.settings import parse
@@ -81,7 +71,7 @@ def prepare(
             "tokenizer_files": tuple(tokenizer_file or ()),
             "holdout_share": valid_share,
             "seed": seed,
-            "name": name,
+            "name": name or (out.absolute().name if out else None),
         },
         "oelm prepare",
     )

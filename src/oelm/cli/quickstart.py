@@ -26,4 +26,5 @@ def quickstart(
     console = Console()
     folders = run_quickstart(out_dir, seeds=seeds, steps=steps, at_once=at_once, console=console)
     write_comparison(compare_runs(folders), console, OutputFormat.TABLE)
+    console.print("All arms had one learning rate, which is nobody's tuned best: a demonstration, not evidence.")
     console.print(f"\nagain: oelm compare {out_dir}   curves: tensorboard --logdir {out_dir}", highlight=False)

@@ -5,8 +5,11 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
+from oelm.config.model import GPTConfig
 from oelm.config.record import Record
 from oelm.config.run import RunConfig
+
+_CHECKPOINTS = {"last": "last", "best": "best by hold-out loss"}
 
 
 def run_and_report(config: RunConfig, folder: Path, *, resume: bool) -> None:
@@ -28,8 +31,7 @@ def run_and_report(config: RunConfig, folder: Path, *, resume: bool) -> None:
 
 def describe(record: Record) -> list[str]:
     """The result in a few lines."""
-    measures, counts = record.result.measures, record.counts
-    weights = f"{counts.trained:,} weights trained, {counts.frozen:,} frozen, {counts.absent:,} absent"
+    measures, weights = record.result.measures, _weights(record)
     if "perplexity" in measures:
         return [
             f"[bold]{record.method}[/]: validation loss {record.result.loss:.4f}, PPL {measures['perplexity']:.2f}, "
@@ -38,8 +40,20 @@ def describe(record: Record) -> list[str]:
     return [
         f"[bold]{record.method}[/]: hold-out accuracy {measures['accuracy']:.2%} at the last step; {weights}",
         *(
-            f"  {row.name}, {row.checkpoint} checkpoint (step {row.step}): accuracy {row.measures['accuracy']:.2%}, "
-            f"F1 {row.measures['f1']:.4f}, loss {row.measures['loss']:.4f}, n = {len(row.labels.split()):,}"
+            f"  {row.name}, {_CHECKPOINTS[row.checkpoint]} (step {row.step}): accuracy {row.measures['accuracy']:.2%}, "
+            f"macro F1 {row.measures['f1']:.4f}, loss {row.measures['loss']:.4f}, n = {len(row.labels.split()):,}"
             for row in record.evaluations
         ),
     ]
+
+
+def _weights(record: Record) -> str:
+    """The weights by kind; of our GPT also the share of the block matrices that was frozen."""
+    counts, config = record.counts, record.config
+    weights = f"{counts.trained:,} weights trained, {counts.frozen:,} frozen, {counts.absent:,} absent"
+    if not (counts.frozen and isinstance(config.model, GPTConfig)):
+        return weights
+    from oelm.model.ledger import frozen_ratio
+
+    ratio = frozen_ratio(config.model, config.method, config.train.steps)
+    return f"{weights} ({ratio:.1%} of the block matrices frozen)"

@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-from typer import Option
+from typer import Context
 
 from oelm.base.errors import ConfigError
 from oelm.cli.locations import RUNS, data_folder
+from oelm.cli.options import given_options, panel
 from oelm.cli.running import run_and_report
 from oelm.config.methods import from_original
 from oelm.config.request import TrainRequest, resolve
@@ -14,29 +15,12 @@ from oelm.config.run import RunConfig
 from oelm.config.settings import parse, read_yaml
 
 _DEFAULT = TrainRequest()
-
-
-def _option(panel: str, text: str, *names: str) -> Any:
-    return Option(*names, help=text, rich_help_panel=panel)
-
-
-def _run(text: str, *names: str) -> Any:
-    return _option("Run", text, *names)
-
-
-def _model(text: str, *names: str) -> Any:
-    return _option("Model", text, *names)
-
-
-def _optim(text: str, *names: str) -> Any:
-    return _option("Optimiser", text, *names)
-
-
-def _look(text: str, *names: str) -> Any:
-    return _option("How often to look", text, *names)
+_BESIDE_A_CONFIG = {"--config", "--out-dir", "--resume", "--num-workers"}
+_run, _model, _optim, _look = panel("Run"), panel("Model"), panel("Optimiser"), panel("How often to look")
 
 
 def train(
+    context: Context,
     data: Annotated[str | None, _run("Folder made by `oelm prepare`.", "--data", "--dataset", "--data-path")] = None,
     method: Annotated[str | None, _run("See `oelm methods`. \\[default: oelm]")] = None,
     model_type: Annotated[str | None, _run("The original's name: baseline, oelm_v2, oelm_random.")] = None,
@@ -76,11 +60,16 @@ def train(
     ] = None,
     log_every: Annotated[int, _look("Steps.", "--log-every", "--log-interval")] = _DEFAULT.log_every,
     tensorboard: Annotated[bool, _look("Write TensorBoard files.")] = _DEFAULT.tensorboard,
+    # The original's; batches come from a memory map, without workers.
+    num_workers: Annotated[int | None, _look("Ignored.", "--num-workers", hidden=True)] = None,
 ) -> None:
     """Train one model. Under torchrun every process takes part: torchrun --nproc-per-node 2 -m oelm train ..."""
     given = {name: value for name, value in locals().items() if name in TrainRequest.model_fields}
+    config = config or _config_to_resume(data, out_dir, resume=resume)
     if config is not None:
-        run_and_report(read_yaml(RunConfig, config), out_dir or config.parent, resume=resume)
+        resolved = read_yaml(RunConfig, config)
+        _refuse_settings_beside(config, given_options(context))
+        run_and_report(resolved, out_dir or _folder_of(config), resume=resume)
         return
     if data is None:
         raise ConfigError("no data given", "add --data FOLDER (made by `oelm prepare`), or --config FILE")
@@ -90,6 +79,30 @@ def train(
     resolved = _resolve({**given, "precision": "bf16" if bf16 else "float32"}, data_folder(data))
     default_folder = RUNS / resolved.data.name / f"{resolved.method.name}-seed{seed}"
     run_and_report(resolved, out_dir or default_folder, resume=resume)
+
+
+def _config_to_resume(data: str | None, out_dir: Path | None, *, resume: bool) -> Path | None:
+    """`--resume --out-dir FOLDER` without data goes on with the config that the folder holds."""
+    if not resume or data is not None or out_dir is None:
+        return None
+    own = out_dir / "config.yaml"
+    return own if own.is_file() else None
+
+
+def _refuse_settings_beside(config: Path, given: list[str]) -> None:
+    others = [option for option in given if option not in _BESIDE_A_CONFIG]
+    if others:
+        raise ConfigError(
+            f"{config} holds all settings, and {', '.join(others)} would be ignored",
+            "leave the other settings out, or give them all, with --data, instead of the file",
+        )
+
+
+def _folder_of(config: Path) -> Path:
+    """A config.yaml lies in its run's folder; another file does not say where its run goes."""
+    if config.name != "config.yaml":
+        raise ConfigError(f"{config} does not say where its run goes", "add --out-dir FOLDER")
+    return config.parent
 
 
 def _resolve(given: dict[str, Any], folder: Path) -> RunConfig:

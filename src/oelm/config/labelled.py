@@ -6,8 +6,6 @@ from pydantic import Field
 
 from oelm.config.settings import Settings
 
-Share = Annotated[float, Field(gt=0, lt=1)]
-
 
 class Columns(Settings):
     """The columns of a table of examples."""

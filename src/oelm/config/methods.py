@@ -108,6 +108,7 @@ ORIGINAL_NAMES = {"baseline": "baseline", "oelm_v2": "oelm", "oelm_random": "oel
 def freeze_ratio(ratio: float) -> FreezingPlan:
     """The plan that freezes this share of the block matrices (12 L D^2): Q/K are 1/6, the FFN 2/3 of them.
 
+    With an FFN of four times the width; with another one, the achieved ratio is printed by `oelm inspect` and `train`.
     0.25 is Q/K and 1/8 of the FFN's hidden units, 0.5 Q/K and half of them. 0.075, the original's name
     for Q/K only (its share of *all* parameters), stands for 1/6.
     """
@@ -153,6 +154,22 @@ def _rank(method: Method, text: str) -> Method:
 
 def _layer_lr(method: Method, text: str) -> Method:
     return _with_extras(method, layer_lr=float(text))
+
+
+def _query(method: Method, text: str) -> Method:
+    _refuse_pretrained(method, "query")
+    query = Projection(text)
+    return _changed(method, query=query, key=method.key if method.key_source is KeySource.OWN else query)
+
+
+def _key(method: Method, text: str) -> Method:
+    _refuse_pretrained(method, "key")
+    return _changed(method, key=Projection(text))
+
+
+def _refuse_pretrained(method: Method, name: str) -> None:
+    if method.pretrained is not None:
+        raise ConfigError(f"{method.name} draws no matrix: it takes the pre-trained ones", f"leave +{name} out")
 
 
 def _tied(method: Method, text: str) -> Method:
@@ -201,12 +218,15 @@ def _every(method: Method, text: str) -> Method:
     return _with_plan(method, when=EveryNth(n=int(text)))
 
 
+_PROJECTIONS = ", ".join(Projection)
 MODIFIERS: dict[str, tuple[Callable[[Method, str], Method], str]] = {
     "shift": (_shift, "+shift: learned key shift"),
     "gain": (_gain, "+gain: learned logit gain per head"),
     "core": (_core, "+core: trained K x K matrix per head between Q and K"),
     "rank": (_rank, "+rank=8: trained rank-8 update of Q and K"),
     "layer-lr": (_layer_lr, "+layer-lr=0.9: each layer's learning rate is 0.9 of the one above"),
+    "query": (_query, f"+query=xavier: how Q is drawn, of {_PROJECTIONS}"),
+    "key": (_key, "+key=normal: how K is drawn, if it is not Q's"),
     "tied": (_tied, "+tied: K takes Q's matrix"),
     "rolled": (_rolled, "+rolled: every second K head takes the next Q head's frame"),
     "matched": (
@@ -249,10 +269,8 @@ def parse_method(text: str) -> Method:
         raise ConfigError(f"unknown method {name!r}", f"choose one of {', '.join(named)}; see `oelm methods`")
     method = named[name]
     applied: dict[str, str] = {}
-    for modifier in modifiers:
+    for modifier in _in_order(modifiers, text):
         key, _, value = modifier.partition("=")
-        if key not in MODIFIERS:
-            raise ConfigError(f"unknown modifier +{key} in method {text!r}", f"choose of +{', +'.join(MODIFIERS)}")
         apply, usage = MODIFIERS[key]
         try:
             changed = apply(method, value)
@@ -263,8 +281,17 @@ def parse_method(text: str) -> Method:
         if changed != method:  # a modifier that the method has already is not part of its name
             applied[key] = modifier
         method = changed
-    # In the order of the table, so that one method has one name.
-    return _changed(method, name="+".join([name, *(applied[key] for key in MODIFIERS if key in applied)]))
+    return _changed(method, name="+".join([name, *applied.values()]))
+
+
+def _in_order(modifiers: list[str], text: str) -> list[str]:
+    """The modifiers in the order of the table, whatever the order they were written in: one method has one name."""
+    known = list(MODIFIERS)
+    for modifier in modifiers:
+        key = modifier.partition("=")[0]
+        if key not in known:
+            raise ConfigError(f"unknown modifier +{key} in method {text!r}", f"choose of +{', +'.join(known)}")
+    return sorted(modifiers, key=lambda modifier: known.index(modifier.partition("=")[0]))
 
 
 def from_original(model_type: str) -> Method:

@@ -6,7 +6,7 @@ from oelm.config.settings import Settings
 
 
 class HuggingFaceModel(Settings):
-    """A transformers model by its folder or its name on the Hub; `digest` is of its weights."""
+    """A transformers model by its folder or its name on the Hub; `digest` is of config, weights and tokenizer."""
 
     kind: Literal["hugging-face"] = "hugging-face"
     source: str
@@ -19,7 +19,7 @@ class HuggingFaceModel(Settings):
 
 
 class GPTFromRun(Settings):
-    """Our GPT as a run left it: with the run's size and method."""
+    """Our GPT as a run left it: with the run's size and method; `digest` is of settings, weights and tokenizer."""
 
     kind: Literal["gpt-run"] = "gpt-run"
     folder: str

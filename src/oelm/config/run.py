@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from oelm.config.labelled import LabelledData
-from oelm.config.method import Method
+from oelm.config.method import EveryNth, Method
 from oelm.config.model import Count, GPTConfig
 from oelm.config.pretrained import GPTFromRun, HuggingFaceModel
 from oelm.config.settings import Settings, fingerprint
@@ -64,7 +64,7 @@ class TrainConfig(Settings):
 
 
 class MachineConfig(Settings):
-    """Settings that change no number: where it runs and what is kept."""
+    """Settings that change no number: where it runs and what is kept. (`compile` may change the last bits.)"""
 
     device: str = "auto"
     save_every: Count
@@ -92,8 +92,17 @@ class RunConfig(Settings):
     def _parts_fit(self) -> Self:
         if isinstance(self.data, DataConfig) and not isinstance(self.model, GPTConfig):
             raise ValueError("token files train our GPT; a pre-trained model is fine-tuned on labelled text")
+        if isinstance(self.data, LabelledData) and isinstance(self.model, GPTConfig) and self.data.tokenizer is None:
+            raise ValueError("a GPT from scratch needs data.tokenizer, the path of a tokenizer.json")
         if isinstance(self.model, GPTConfig) and self.method.pretrained is not None:
             raise ValueError(f"{self.method.name} needs a pre-trained model; for a GPT from scratch take oelm")
+        return self
+
+    @model_validator(mode="after")
+    def _compiles_once(self) -> Self:
+        plan = self.method.plan
+        if self.machine.compile and plan is not None and isinstance(plan.when, EveryNth):
+            raise ValueError("+every with --compile would compile anew at every change; leave one of them out")
         return self
 
     @model_validator(mode="after")
@@ -122,5 +131,5 @@ class RunConfig(Settings):
 
     @property
     def fingerprint(self) -> str:
-        """Equal fingerprints promise equal results, on one machine and build (with dropout: on one split of batches)."""
+        """Equal fingerprints promise equal results, on one machine and build (with dropout: and one split)."""
         return fingerprint(self.numbers())

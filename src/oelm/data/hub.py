@@ -18,6 +18,9 @@ REACH_SECONDS = 4.0
 GPT2_REPOSITORY = "openai-community/gpt2"
 GPT2_REVISION = "607a30d783dfa663caf39e06633721c8d4cfcd7e"
 
+_CORPUS_FIX = "prepare it on a machine with internet and copy the folder, or give local files: oelm prepare FILE..."
+_TOKENIZER_FIX = "prepare it on a machine with internet and copy the folder, or give its local files"
+
 HubSplit = Literal["train", "validation"]
 
 
@@ -89,7 +92,7 @@ def fetch(corpus: HubCorpus, split: HubSplit, revision: str | None) -> CachedSpl
     """A split from the local cache, downloaded first if need be. `revision` None means the pinned commit."""
     dataset = HUB_DATASETS[corpus]
     commit = revision or dataset.revision
-    if not re.fullmatch("[0-9a-f]{40}", commit):
+    if not is_commit(commit):
         commit = require_hub(dataset.repository, commit, corpus.value)
     elif files := _cached_files(dataset, commit, split):
         return CachedSplit(dataset, commit, files)
@@ -113,12 +116,18 @@ def gpt2_tokenizer_file() -> Path:
     try:
         return Path(hf_hub_download(GPT2_REPOSITORY, "tokenizer.json", revision=GPT2_REVISION, local_files_only=True))
     except LocalEntryNotFoundError:
-        require_hub(GPT2_REPOSITORY, GPT2_REVISION, "the gpt2 tokenizer", kind="model")
+        require_hub(GPT2_REPOSITORY, GPT2_REVISION, "the gpt2 tokenizer", kind="model", fix=_TOKENIZER_FIX)
         return Path(hf_hub_download(GPT2_REPOSITORY, "tokenizer.json", revision=GPT2_REVISION))
 
 
-def require_hub(repository: str, revision: str, what: str, kind: Literal["dataset", "model"] = "dataset") -> str:
-    """The commit behind a revision; the question that also shows whether the Hub can be reached."""
+def require_hub(
+    repository: str,
+    revision: str,
+    what: str,
+    kind: Literal["dataset", "model"] = "dataset",
+    fix: str = _CORPUS_FIX,
+) -> str:
+    """The commit behind a revision; the question that also shows whether the Hub can be reached, or else the fix."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import RevisionNotFoundError
 
@@ -130,22 +139,27 @@ def require_hub(repository: str, revision: str, what: str, kind: Literal["datase
             "give an existing one with --revision, or leave it out",
         ) from error
     except Exception as error:
-        local = "its local files" if kind == "model" else "local files: oelm prepare FILE..."
         raise DataError(
             f"cannot fetch {what} ({repository}): {str(error).splitlines()[0] if str(error) else type(error).__name__}",
-            "prepare it on a machine with internet and copy the folder, or give " + local,
+            fix,
         ) from error
     return str(info.sha)
 
 
+def is_commit(revision: str | None) -> bool:
+    """True of what can no longer move."""
+    return revision is not None and re.fullmatch("[0-9a-f]{40}", revision) is not None
+
+
 def _cached_files(dataset: HubDataset, commit: str, split: HubSplit) -> tuple[Path, ...]:
     """The split's Arrow files; `datasets` renames a commit's folder into place when it is complete."""
-    folder = _cache() / dataset.cache_folder
+    folder = datasets_cache() / dataset.cache_folder
     found = folder.glob(f"{dataset.config or '*'}/*/{commit}/*-{split}*.arrow")
     return tuple(sorted(found))
 
 
-def _cache() -> Path:
+def datasets_cache() -> Path:
+    """The local cache of `datasets`."""
     from huggingface_hub.constants import HF_HOME
 
     return Path(os.environ.get("HF_DATASETS_CACHE") or Path(HF_HOME) / "datasets")
@@ -155,7 +169,7 @@ def _download(dataset: HubDataset, commit: str) -> None:
     import datasets
 
     try:
-        datasets.load_dataset(dataset.repository, dataset.config, revision=commit, cache_dir=str(_cache()))
+        datasets.load_dataset(dataset.repository, dataset.config, revision=commit, cache_dir=str(datasets_cache()))
     except Exception as error:
         raise DataError(
             f"the download of {dataset.repository} at {commit} failed: {type(error).__name__}: {error}",

@@ -3,7 +3,7 @@
 import csv
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,18 +100,34 @@ def split_training(
     return order[holdout_examples : holdout_examples + wanted], order[:holdout_examples]
 
 
-def _rows(path: Path, header: tuple[str, ...] | None) -> Iterator[tuple[int, Row]]:
+def _rows(path: Path, header: tuple[str, ...] | None) -> Iterator[tuple[int, Mapping[str, str | None]]]:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if {".jsonl", ".ndjson"} & set(suffixes):
         yield from _json_rows(path)
     elif ".csv" in suffixes:
-        yield from _delimited_rows(path, csv.reader(file_lines(path, keep_ends=True)), header)
+        yield from _delimited_rows(path, _csv_cells(path), header)
     else:
         # TSV as GLUE writes it: a tab is the only separator and quotes are letters.
-        yield from _delimited_rows(path, (line.split("\t") for line in file_lines(path) if line), header)
+        yield from _delimited_rows(path, _tsv_cells(path), header)
 
 
-def _json_rows(path: Path) -> Iterator[tuple[int, Row]]:
+def _csv_cells(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The cells of each row and the line that it begins in; a quoted cell may go over several."""
+    reader, number = csv.reader(file_lines(path, keep_ends=True)), 1
+    try:
+        for cells in reader:
+            yield number, cells
+            number = reader.line_num + 1
+    except csv.Error as error:
+        raise DataError(f"{path}, line {number} is not CSV: {error}", "correct the line or remove it") from error
+
+
+def _tsv_cells(path: Path) -> Iterator[tuple[int, list[str]]]:
+    for number, line in enumerate(file_lines(path), start=1):
+        yield number, line.split("\t") if line else []
+
+
+def _json_rows(path: Path) -> Iterator[tuple[int, Mapping[str, str | None]]]:
     for number, line in enumerate(file_lines(path), start=1):
         if not line.strip():
             continue
@@ -121,17 +137,19 @@ def _json_rows(path: Path) -> Iterator[tuple[int, Row]]:
             raise DataError(f"{path}, line {number} is not JSON: {error}", "correct the line or remove it") from error
         if not isinstance(row, dict):
             raise DataError(f"{path}, line {number} is not a JSON object", 'write {"text": ..., "label": ...}')
-        yield number, {name: str(value) for name, value in row.items()}
+        yield number, {name: None if value is None else str(value) for name, value in row.items()}
 
 
 def _delimited_rows(
-    path: Path, lines: Iterable[list[str]], header: tuple[str, ...] | None
+    path: Path, lines: Iterable[tuple[int, list[str]]], header: tuple[str, ...] | None
 ) -> Iterator[tuple[int, Row]]:
     names = list(header) if header else None
-    for number, cells in enumerate(lines, start=1):
+    for number, cells in lines:
+        if not cells:
+            continue
         if names is None:
             names = cells
-        elif cells:
+        else:
             if len(cells) != len(names):
                 raise DataError(
                     f"{path}, line {number} has {len(cells)} columns and the header {len(names)}",
@@ -140,10 +158,13 @@ def _delimited_rows(
             yield number, dict(zip(names, cells, strict=True))
 
 
-def _picked(row: Row, wanted: list[str], where: str) -> Row:
+def _picked(row: Mapping[str, str | None], wanted: list[str], where: str) -> Row:
     if missing := [name for name in wanted if name not in row]:
         raise DataError(
             f"{where} has no column {missing[0]!r}; it has {', '.join(map(repr, row))}",
             "name the columns with --text-column, --pair-column and --label-column (and --columns without a header)",
         )
-    return {name: row[name] for name in wanted}
+    picked = {name: value for name in wanted if (value := row[name]) is not None}
+    if empty := [name for name in wanted if name not in picked]:
+        raise DataError(f"{where}: {empty[0]!r} is null", "give it a value or remove the line")
+    return picked

@@ -1,11 +1,17 @@
 """Classification sets of the Hub by name: one row each."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from oelm.base.errors import ConfigError, DataError
 from oelm.config.labelled import Columns, HubTask
-from oelm.data.hub import require_hub
+from oelm.data.hub import datasets_cache, is_commit, require_hub
 from oelm.data.labelled import Examples
+
+_TRAIN = "train"
+_FIX = "fetch it on a machine with internet and copy the cache, or give local files: --train FILE --evaluate FILE"
 
 
 @dataclass(frozen=True)
@@ -18,6 +24,11 @@ class LabelledSet:
     evaluate: dict[str, str]
     """Name of the evaluation set -> split on the Hub."""
     has_variants: bool = False
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """All splits that are read."""
+        return (_TRAIN, *self.evaluate.values())
 
 
 _PAIR = Columns(text="premise", pair="hypothesis")
@@ -32,8 +43,39 @@ LABELLED_SETS: dict[str, LabelledSet] = {
 }
 
 
-def fetch_labelled(task: HubTask) -> tuple[Examples, dict[str, Examples], str]:
-    """Training examples, evaluation examples by name, and the commit they come from."""
+def at_commit(task: HubTask) -> HubTask:
+    """The task at the commit that its revision means now: later readings cannot move, and need no network if cached.
+
+    Without a revision, and where the Hub cannot be reached, it is the commit that was cached last.
+    """
+    row = _row(task)
+    if is_commit(task.revision):
+        return task
+    try:
+        commit = require_hub(row.repository, task.revision or "main", task.name, fix=_FIX)
+    except DataError:
+        cached = _cached_commits(row, _config(task)) if task.revision is None else []
+        if not cached:
+            raise
+        commit = cached[-1]
+    return task.model_copy(update={"revision": commit})
+
+
+def fetch_labelled(task: HubTask) -> tuple[Examples, dict[str, Examples]]:
+    """Training examples and evaluation examples by name, from the local cache or else from the Hub."""
+    task, row = at_commit(task), _row(task)
+    assert task.revision is not None
+    cached = _cached(row, _config(task), task.revision)
+    if cached is None:
+        require_hub(row.repository, task.revision, task.name, fix=_FIX)
+        tables = {split: _download(row, _config(task), split, task.revision) for split in row.splits}
+    else:
+        tables = {split: _read(files) for split, files in cached.items()}
+    evaluate = {name: _examples(tables[split], row.columns) for name, split in row.evaluate.items()}
+    return _examples(tables[_TRAIN], row.columns), evaluate
+
+
+def _row(task: HubTask) -> LabelledSet:
     if task.name not in LABELLED_SETS:
         raise ConfigError(
             f"unknown task {task.name!r}",
@@ -42,26 +84,59 @@ def fetch_labelled(task: HubTask) -> tuple[Examples, dict[str, Examples], str]:
     row = LABELLED_SETS[task.name]
     if task.variant and not row.has_variants:
         raise ConfigError(f"{task.name} has no languages to choose from", "leave --language out")
-    commit = require_hub(row.repository, task.revision or "main", task.name)
-    config = task.variant or row.config
-    train = _split(row, config, "train", commit)
-    return train, {name: _split(row, config, split, commit) for name, split in row.evaluate.items()}, commit
+    return row
 
 
-def _split(row: LabelledSet, config: str | None, split: str, commit: str) -> Examples:
+def _config(task: HubTask) -> str | None:
+    return task.variant or _row(task).config
+
+
+def _cached(row: LabelledSet, config: str | None, commit: str) -> dict[str, list[Path]] | None:
+    """The Arrow files of every split, or None if one is not there."""
+    folders = list(_cache_folder(row).glob(f"{config or '*'}/*/{commit}"))
+    found = {split: [file for folder in folders for file in _split_files(folder, split)] for split in row.splits}
+    return found if all(found.values()) else None
+
+
+def _cached_commits(row: LabelledSet, config: str | None) -> list[str]:
+    """The commits that are complete in the cache, the latest last."""
+    folders = [path for path in _cache_folder(row).glob(f"{config or '*'}/*/*") if is_commit(path.name)]
+    newest_last = sorted(folders, key=lambda path: path.stat().st_mtime)
+    return [path.name for path in newest_last if _cached(row, config, path.name) is not None]
+
+
+def _cache_folder(row: LabelledSet) -> Path:
+    return datasets_cache() / row.repository.replace("/", "___")
+
+
+def _split_files(folder: Path, split: str) -> list[Path]:
+    return sorted([*folder.glob(f"*-{split}.arrow"), *folder.glob(f"*-{split}-*-of-*.arrow")])
+
+
+def _read(files: Iterable[Path]) -> Any:
+    import datasets
+
+    return datasets.concatenate_datasets([datasets.Dataset.from_file(str(file)) for file in files])
+
+
+def _download(row: LabelledSet, config: str | None, split: str, commit: str) -> Any:
     import datasets
 
     try:
-        table = datasets.load_dataset(row.repository, config, split=split, revision=commit)
+        return datasets.load_dataset(
+            row.repository, config, split=split, revision=commit, cache_dir=str(datasets_cache())
+        )
     except Exception as error:
         raise DataError(
             f"the download of {row.repository} ({split}) failed: {type(error).__name__}: {error}",
             "run the same command again, or give local files: --train FILE --evaluate FILE",
         ) from error
-    names = table.features["label"].names
-    columns = row.columns
+
+
+def _examples(table: Any, columns: Columns) -> Examples:
+    names = table.features[columns.label].names
     return Examples(
         texts=tuple(table[columns.text]),
         pairs=tuple(table[columns.pair]) if columns.pair else None,
-        labels=tuple(names[label] for label in table["label"]),
+        labels=tuple(names[label] for label in table[columns.label]),
     )

@@ -8,6 +8,7 @@ undisturbed one, because the tokens of a piece of text depend on nothing but tha
 import contextlib
 import itertools
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -75,7 +76,7 @@ def _make(
 ) -> DataManifest:
     scanned = scan(corpus, request, progress)
     write_json(out / REQUEST_FILE, request.identity())  # from here on the folder belongs to this request
-    journal = _interrupted(out, scanned, progress)
+    journal = _interrupted(out, scanned, ready, progress)
     if journal is None:
         _remove(out, (JOURNAL_FILE, TRAIN_FILE, VALID_FILE))
         tokenizer = _learnt_tokenizer(request, corpus, scanned, progress) if ready is None else ready
@@ -88,7 +89,7 @@ def _make(
     return manifest
 
 
-def _interrupted(out: Path, scanned: Scanned, progress: Progress) -> Journal | None:
+def _interrupted(out: Path, scanned: Scanned, ready: Tokenizer | None, progress: Progress) -> Journal | None:
     """The journal of an interrupted preparation of the same text, if there is one to go on with."""
     journal = read_journal(out)
     if journal is None:
@@ -97,6 +98,9 @@ def _interrupted(out: Path, scanned: Scanned, progress: Progress) -> Journal | N
         progress.say("the input has changed since the interrupted preparation: starting over")
         return None
     if not (out / TOKENIZER_FILE).exists() or file_sha256(out / TOKENIZER_FILE) != journal.tokenizer_sha256:
+        return None
+    if ready is not None and _digest(ready) != journal.tokenizer_sha256:
+        progress.say("the tokenizer has changed since the interrupted preparation: starting over")
         return None
     progress.say(f"continuing an interrupted preparation after {journal.text_bytes / 1e6:.1f} MB of text")
     return journal
@@ -214,14 +218,34 @@ def _verified(request: PrepareRequest, out: Path) -> DataManifest:
     valid = request.validation
     paths = [path for part in (request.source, valid) if isinstance(part, Files) for path in part.paths]
     digests = [source.sha256 for source in folder.manifest.sources if source.sha256]
-    for path, digest in zip(map(Path, paths), digests, strict=True):
-        if path.is_file() and file_sha256(path) != digest:  # an input that is gone by now is not missed
-            raise DataError(
-                f"{out} was prepared from another version of {path}",
-                "choose another --out, or replace it with --overwrite",
-            )
+    changed = [
+        path
+        for path, digest in zip(paths, digests, strict=True)
+        if Path(path).is_file() and file_sha256(Path(path)) != digest  # an input that is gone by now is not missed
+    ]
+    if _other_tokenizer(request, folder.manifest.tokenizer.sha256):
+        changed += request.tokenizer_files
+    if changed:
+        raise DataError(
+            f"{out} was prepared from another version of {' and '.join(changed)}",
+            "choose another --out, or replace it with --overwrite",
+        )
     _remove(out, (JOURNAL_FILE,))  # a run may have died just before it could do so
     return folder.manifest
+
+
+def _other_tokenizer(request: PrepareRequest, used_sha256: str) -> bool:
+    """Do the tokenizer files hold another tokenizer now than the one that was used? Files that are gone do not."""
+    files = request.tokenizer_files
+    ready = _ready_tokenizer(request) if files and all(Path(path).is_file() for path in files) else None
+    return ready is not None and _digest(ready) != used_sha256
+
+
+def _digest(tokenizer: Tokenizer) -> str:
+    """The digest of the `tokenizer.json` that this tokenizer would be saved as."""
+    with tempfile.TemporaryDirectory() as folder:
+        save_tokenizer(tokenizer, Path(folder) / TOKENIZER_FILE)
+        return file_sha256(Path(folder) / TOKENIZER_FILE)
 
 
 def _remove(folder: Path, names: tuple[str, ...]) -> None:

@@ -61,9 +61,10 @@ def run(config: RunConfig, folder: Path, *, resume: bool, console: Console) -> R
             )
             if not runtime.leads:
                 return None
+            peak_bytes = runtime.peak_bytes()  # of training: evaluation comes later
             evidence = _audit(config, files, subject)
             evaluations = evaluate_once(engine, subject, checkpoints, progress)
-            return _finish(config, files, progress, subject, runtime, evidence, evaluations, watch.sessions)
+            return _finish(config, files, progress, subject, runtime, peak_bytes, evidence, evaluations, watch.sessions)
 
 
 def _require_processes(config: RunConfig, runtime: Runtime) -> None:
@@ -131,6 +132,7 @@ def _finish(
     progress: Progress,
     subject: Subject,
     runtime: Runtime,
+    peak_bytes: int,
     evidence: FreezeAudit,
     evaluations: tuple[Evaluation, ...],
     sessions: int,
@@ -147,7 +149,7 @@ def _finish(
         counts=weight_counts(config.method.plan, subject.table, steps),
         flops=subject.flops(progress.tokens),
         geometry=subject.geometry,
-        timing=record.timing(progress, tokens_per_step=progress.tokens / steps, peak_bytes=runtime.peak_bytes()),
+        timing=record.timing(progress, tokens_per_step=progress.tokens / steps, peak_bytes=peak_bytes),
         audit=evidence,
         evaluations=evaluations,
         bytes_per_token=subject.bytes_per_token,

@@ -1,12 +1,16 @@
 """The evaluation sets, read once after the last step: with the last weights and with the best ones."""
 
+# N examples of a set  B batch  C classes
+
 from typing import Literal
 
 import torch
+from torch import Tensor, nn
 
 from oelm.config.record import Evaluation
 from oelm.experiments.subjects import Subject
 from oelm.tasks.classification import Classification, Encoded
+from oelm.tasks.task import Batch
 from oelm.train.checkpoint import Checkpoints, Progress, load_weights
 from oelm.train.engine import Engine
 
@@ -15,19 +19,15 @@ def evaluate_once(
     engine: Engine, subject: Subject, checkpoints: Checkpoints, progress: Progress
 ) -> tuple[Evaluation, ...]:
     """Measures and predictions on every evaluation set. The model is left with the best weights."""
-    task = subject.task
-    if not isinstance(task, Classification) or not subject.evaluation_sets:
+    task, sets = subject.task, subject.evaluation_sets
+    if not isinstance(task, Classification) or not sets:
         return ()
-    rows = [
-        _evaluation(engine, task, name, examples, "last", progress.step)
-        for name, examples in subject.evaluation_sets.items()
-    ]
+    last = [_evaluation(engine, task, name, examples, "last", progress.step) for name, examples in sets.items()]
+    if progress.best_step == progress.step:
+        return (*last, *(row.model_copy(update={"checkpoint": "best"}) for row in last))
     load_weights(subject.model, checkpoints.best())
-    rows += [
-        _evaluation(engine, task, name, examples, "best", progress.best_step)
-        for name, examples in subject.evaluation_sets.items()
-    ]
-    return tuple(rows)
+    best = [_evaluation(engine, task, name, examples, "best", progress.best_step) for name, examples in sets.items()]
+    return (*last, *best)
 
 
 def _evaluation(
@@ -38,14 +38,36 @@ def _evaluation(
     checkpoint: Literal["last", "best"],
     step: int,
 ) -> Evaluation:
-    sums = torch.stack(list(engine.infer(task.measure, task.batches_of(examples)))).sum(0)
-    predicted = torch.cat(list(engine.infer(task.predict, task.batches_of(examples))), dim=1).cpu()
-    in_order = predicted[1][predicted[0].argsort()]
+    """One pass over the set; everything else follows from its scores."""
+    answered = _Answered(_scores(engine, task, examples))
+    everything = {"labels": torch.from_numpy(examples.labels), "places": torch.arange(len(examples))}
     return Evaluation(
         name=name,
         checkpoint=checkpoint,
         step=step,
-        measures=task.summarise(sums.cpu()),
-        predictions=" ".join(map(str, in_order.tolist())),
+        measures=task.summarise(task.measure(answered, everything)),
+        predictions=" ".join(map(str, task.predict(answered, everything)[1].tolist())),
         labels=" ".join(map(str, examples.labels.tolist())),
     )
+
+
+def _scores(engine: Engine, task: Classification, examples: Encoded) -> Tensor:
+    """The model's logits (N, C), in the order of the set."""
+
+    def placed_scores(model: nn.Module, batch: Batch) -> Tensor:
+        return torch.cat([batch["places"].cpu().unsqueeze(1), task.logits(model, batch).cpu().double()], dim=1)
+
+    rows = torch.cat(list(engine.infer(placed_scores, task.batches_of(examples))))
+    return rows[rows[:, 0].argsort(), 1:]
+
+
+class _Answered(nn.Module):
+    """A model that has answered already."""
+
+    def __init__(self, logits_NC: Tensor) -> None:
+        super().__init__()
+        self._logits_NC = logits_NC
+
+    def forward(self) -> Tensor:
+        """The answer."""
+        return self._logits_NC

@@ -14,8 +14,8 @@ from oelm.config.run import ModelConfig, RunConfig
 from oelm.config.settings import parse
 from oelm.data.labelled import label_names, split_training
 from oelm.data.tokenizer import load_tokenizer
-from oelm.data.tokens import file_sha256
-from oelm.experiments.labelled_text import read_labelled
+from oelm.experiments.labelled_text import fixed_source, read_labelled, tokenizer_part
+from oelm.experiments.subjects import trained_digest
 from oelm.train.folder import RunFolder
 
 FROM_SCRATCH = "gpt"
@@ -30,6 +30,7 @@ def resolve_finetune(request: FinetuneRequest) -> RunConfig:
     """
     model, method = _model_and_method(request)
     data = _data(request, model)
+    _check_readable(model, request.max_length)
     examples = data.train_examples
     per_step = request.batch_size * request.accumulate * request.processes
     steps = max(1, round(request.epochs * examples / per_step))
@@ -63,12 +64,12 @@ def _model_and_method(request: FinetuneRequest) -> tuple[ModelConfig, Method]:
         return _gpt_from_scratch(request), parse_method(request.method or "oelm")
     if folder.config_file.is_file():
         return _gpt_from_run(request, folder)
-    from oelm.surgery.pretrained import model_folder, weights_digest
+    from oelm.surgery.model_folder import model_digest, model_folder
 
     pretrained = HuggingFaceModel(
         source=request.model,
         revision=request.revision,
-        digest=weights_digest(model_folder(request.model, request.revision)),
+        digest=model_digest(model_folder(request.model, request.revision)),
         attention=request.attention,
         train_biases=request.train_biases,
     )
@@ -94,25 +95,35 @@ def _gpt_from_run(request: FinetuneRequest, folder: RunFolder) -> tuple[GPTFromR
             f"{folder.path} was trained as {trained.method}, and a trained model keeps its method",
             "leave --method out",
         )
-    model = GPTFromRun(folder=str(folder.path), checkpoint=request.checkpoint, digest=trained.fingerprint)
-    return model, trained.config.method
+    digest = trained_digest(folder, request.checkpoint)
+    return GPTFromRun(folder=str(folder.path), checkpoint=request.checkpoint, digest=digest), trained.config.method
+
+
+def _check_readable(model: ModelConfig, max_length: int) -> None:
+    """Refuse what a transformers model cannot read, before the run begins."""
+    if isinstance(model, HuggingFaceModel):
+        from oelm.surgery.model_folder import model_folder
+        from oelm.surgery.pretrained import check_classifier
+
+        check_classifier(model_folder(model.source, model.revision), max_length)
 
 
 def _data(request: FinetuneRequest, model: ModelConfig) -> LabelledData:
-    labelled = read_labelled(request.source)
+    source = fixed_source(request.source)
+    labelled = read_labelled(source)
     own = request.tokenizer if isinstance(model, GPTConfig) else None
-    tokenizer_digest = file_sha256(Path(own)) if own else None
+    tokenizer = tokenizer_part(own)
     count = len(labelled.train)
     held_out = request.holdout_examples or min(_MOST_HELD_OUT, max(1, (request.train_examples or count) // 10))
     split_training(count, train_examples=request.train_examples, holdout_examples=held_out, seed=request.data_seed)
     return LabelledData(
-        source=request.source,
+        source=source,
         labels=label_names([labelled.train]),
         train_examples=request.train_examples or count - held_out,
         holdout_examples=held_out,
         max_length=request.max_length,
         seed=request.data_seed,
         tokenizer=own,
-        tokenizer_digest=tokenizer_digest,
-        digest=labelled.digest(*([tokenizer_digest] if tokenizer_digest else [])),
+        tokenizer_digest=next(iter(tokenizer), None),
+        digest=labelled.digest(*tokenizer),
     )

@@ -2,18 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, assert_never
 
 import numpy as np
 import numpy.typing as npt
 from tokenizers import Tokenizer
 
-from oelm.base.errors import DataError
+from oelm.base.errors import ConfigError, DataError
 from oelm.config.labelled import HubTask, LabelledData, LabelledSource, LocalTables
 from oelm.config.settings import fingerprint
 from oelm.data.labelled import Examples, label_indices, read_table, split_training
-from oelm.data.labelled_hub import fetch_labelled
+from oelm.data.labelled_hub import at_commit, fetch_labelled
 from oelm.data.tokenizer import end_of_text_id
+from oelm.data.tokens import file_sha256
 from oelm.tasks.classification import Encoded
 
 Ids = npt.NDArray[np.int64]
@@ -51,10 +53,22 @@ class TextTokenizer:
         self, texts: Sequence[str], pairs: Sequence[str] | None, max_length: int
     ) -> tuple[tuple[Ids, ...], tuple[Ids, ...] | None]:
         """Ids of each example, cut to what fits, with end-of-text always last."""
-        longest = min(max_length, self._context)
-        first, second = self._ids(texts), self._ids(pairs) if pairs is not None else None
-        joined = first if second is None else [[*a, self._end, *b] for a, b in zip(first, second, strict=True)]
-        return tuple(np.array([*ids[: longest - 1], self._end], np.int64) for ids in joined), None
+        if max_length > self._context:
+            raise ConfigError(
+                f"texts of {max_length} tokens are more than this GPT can read ({self._context})",
+                f"lower --max-length to {self._context} or less",
+            )
+        first = self._ids(texts)
+        if pairs is None:
+            rows = [ids[: max_length - 1] for ids in first]
+        else:
+            rows = [self._joined(a, b, max_length - 2) for a, b in zip(first, self._ids(pairs), strict=True)]
+        return tuple(np.array([*ids, self._end], np.int64) for ids in rows), None
+
+    def _joined(self, first: list[int], second: list[int], room: int) -> list[int]:
+        """Both texts within `room` tokens, the longer one cut first: neither is lost."""
+        of_first = min(len(first), max(room - len(second), room - room // 2))
+        return [*first[:of_first], self._end, *second[: room - of_first]]
 
     def _ids(self, texts: Sequence[str]) -> list[list[int]]:
         return [row.ids for row in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)]
@@ -81,6 +95,11 @@ class EncodedSets:
     evaluation: dict[str, Encoded]
 
 
+def fixed_source(source: LabelledSource) -> LabelledSource:
+    """The same source, such that it can no longer move: a Hub task at a commit."""
+    return at_commit(source) if isinstance(source, HubTask) else source
+
+
 def read_labelled(source: LabelledSource) -> Labelled:
     """All examples of a source."""
     match source:
@@ -88,17 +107,17 @@ def read_labelled(source: LabelledSource) -> Labelled:
             evaluate = {name: read_table(file, source.columns) for name, file in source.evaluate.items()}
             return Labelled(read_table(source.train, source.columns), evaluate)
         case HubTask():
-            train, evaluate, _ = fetch_labelled(source)
-            return Labelled(train, evaluate)
+            return Labelled(*fetch_labelled(source))
         case _:
             assert_never(source)
 
 
 def encode_sets(data: LabelledData, labelled: Labelled, reader: Reader) -> EncodedSets:
     """Split train, encode everything; refused if the examples are not those that the config was resolved with."""
-    if labelled.digest(*_tokenizer_part(data)) != data.digest:
+    if labelled.digest(*tokenizer_part(data.tokenizer)) != data.digest:
         raise DataError(
-            f"the data of {data.name} has changed since this run was configured",
+            f"the data of {data.name}{' or its tokenizer' if data.tokenizer else ''} has changed since this run "
+            "was configured",
             "start a new run with another --out-dir",
         )
     chosen, held = split_training(
@@ -119,5 +138,10 @@ def encode_sets(data: LabelledData, labelled: Labelled, reader: Reader) -> Encod
     )
 
 
-def _tokenizer_part(data: LabelledData) -> tuple[str, ...]:
-    return (data.tokenizer_digest,) if data.tokenizer_digest else ()
+def tokenizer_part(path: str | None) -> tuple[str, ...]:
+    """The digest of a tokenizer file as it is now; nothing for models that bring their own."""
+    if path is None:
+        return ()
+    if not Path(path).is_file():
+        raise DataError(f"there is no tokenizer {path}", "put it back, or give another with --tokenizer")
+    return (file_sha256(Path(path)),)

@@ -51,7 +51,7 @@ def _request(method: str, seed: int, steps: int) -> TrainRequest:
         "seq_len": 128,
         "batch_size": 8,
         "lr": 3e-3,
-        "validate_every": max(10, steps // 10),  # a short trial should train more than it validates
-        "validation_sequences": 256,
+        "validate_every": max(10, steps // 5),  # a short trial should train more than it validates
+        "validation_sequences": 128,
     }
     return parse(TrainRequest, values, "quickstart")

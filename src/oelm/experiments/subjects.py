@@ -13,9 +13,10 @@ from oelm.config.model import GPTConfig
 from oelm.config.pretrained import GPTFromRun, HuggingFaceModel
 from oelm.config.record import FlopCounts, LayerGeometry
 from oelm.config.run import DataConfig, RunConfig
+from oelm.config.settings import fingerprint
 from oelm.data.batches import TokenBatches, ValidationWindows
 from oelm.data.tokenizer import load_tokenizer
-from oelm.data.tokens import TOKENIZER_FILE, TokenFolder
+from oelm.data.tokens import TokenFolder, file_sha256
 from oelm.experiments.labelled_text import Reader, TextTokenizer, encode_sets, read_labelled
 from oelm.method.weights import Role, Weight
 from oelm.model.classifier import GPTClassifier
@@ -25,7 +26,7 @@ from oelm.model.ledger import count_flops, weight_table
 from oelm.tasks.classification import Classification, Encoded
 from oelm.tasks.language_modelling import LanguageModelling
 from oelm.tasks.task import Task
-from oelm.train.checkpoint import load_weights
+from oelm.train.checkpoint import Checkpoints, load_weights
 from oelm.train.engine import weight_dtype
 from oelm.train.flops import measure_flops
 from oelm.train.folder import RunFolder
@@ -127,7 +128,14 @@ def _classifier(config: RunConfig, data: LabelledData) -> Subject:
         evaluation_batch=config.train.batch_size,
         seed=config.seed,
     )
-    plan, steps = config.method.plan, config.train.steps
+    rates = measure_flops(
+        built.model,
+        task,
+        config.method.plan,
+        built.table,
+        total_steps=config.train.steps,
+        parts=config.train.sequences_per_step,  # a part of one example: a whole batch may not fit into memory
+    )
     return Subject(
         model=built.model,
         table=built.table,
@@ -135,7 +143,7 @@ def _classifier(config: RunConfig, data: LabelledData) -> Subject:
         geometry=built.geometry,
         data=data.model_dump(mode="json"),
         tokenizer=built.tokenizer,
-        flops=lambda tokens: measure_flops(built.model, task, plan, built.table, total_steps=steps, tokens=tokens),
+        flops=rates.of,
         evaluation_sets=sets.evaluation,
     )
 
@@ -154,10 +162,15 @@ def _built_classifier(config: RunConfig, data: LabelledData) -> _Built:
         case HuggingFaceModel() as pretrained:
             return _hugging_face(config, pretrained, data)
         case GPTFromRun() as run:
-            gpt, files = load_run(Path(run.folder), run.checkpoint)
+            gpt, files = load_run(run.folder, run.checkpoint)
+            if trained_digest(files, run.checkpoint) != run.digest:
+                raise DataError(
+                    f"{run.folder} has changed since this run was configured", "start a new run with another --out-dir"
+                )
             return _gpt(config, gpt, files.tokenizer_file, data)
         case GPTConfig():
-            return _gpt(config, build_model(config), Path(data.tokenizer or TOKENIZER_FILE), data)
+            assert data.tokenizer is not None, "RunConfig sees to it"
+            return _gpt(config, build_model(config), Path(data.tokenizer), data)
         case _:
             assert_never(config.model)
 
@@ -165,18 +178,10 @@ def _built_classifier(config: RunConfig, data: LabelledData) -> _Built:
 def _hugging_face(config: RunConfig, pretrained: HuggingFaceModel, data: LabelledData) -> _Built:
     from oelm.surgery import geometry
     from oelm.surgery.conversion import weight_table as converted_table
-    from oelm.surgery.convert import convert
-    from oelm.surgery.pretrained import PretrainedReader, load_classifier, model_folder, weights_digest
+    from oelm.surgery.pretrained import PretrainedReader, check_classifier, converted_classifier
 
-    folder = model_folder(pretrained.source, pretrained.revision)
-    if weights_digest(folder) != pretrained.digest:
-        raise DataError(
-            f"{pretrained.source} has changed since this run was configured", "start a new run with another --out-dir"
-        )
-    model = load_classifier(folder, data.labels, config.seed)
-    convert(
-        model, config.method, seed=config.seed, attention=pretrained.attention, train_biases=pretrained.train_biases
-    )
+    model, folder = converted_classifier(pretrained, data.labels, config.method, config.seed)
+    check_classifier(folder, data.max_length)
     return _Built(
         model=model,
         table=converted_table(model),
@@ -208,17 +213,33 @@ def _gpt(config: RunConfig, gpt: GPT, tokenizer_file: Path, data: LabelledData) 
     )
 
 
-def load_run(folder: Path, which: str = "last") -> tuple[GPT, RunFolder]:
+def load_run(folder: Path | str, which: str = "last") -> tuple[GPT, RunFolder]:
     """The trained GPT of a run folder, from its `last` or its `best` checkpoint."""
-    files = RunFolder(folder)
+    files = RunFolder(Path(folder))
+    config, size = _language_model_config(files)
+    model = GPT(size, config.method).to(weight_dtype(config.train.precision))
+    load_weights(model, checkpoint_folder(files, which))
+    return model.eval(), files
+
+
+def checkpoint_folder(files: RunFolder, which: str) -> Path:
+    """The `last` or the `best` checkpoint of a run."""
+    return Checkpoints(files.checkpoint_folder, files.config().fingerprint).chosen(which)
+
+
+def trained_digest(files: RunFolder, which: str) -> str:
+    """Of all that makes a trained GPT: its settings, the weights of that checkpoint and its tokenizer."""
+    config, _ = _language_model_config(files)
+    weights = checkpoint_folder(files, which) / "model.safetensors"
+    return fingerprint([config.fingerprint, file_sha256(weights), file_sha256(files.tokenizer_file)])
+
+
+def _language_model_config(files: RunFolder) -> tuple[RunConfig, GPTConfig]:
     if not files.config_file.is_file():
-        raise CheckpointError(f"{folder} is not a run folder (no config.yaml)", "give the --out-dir of a training run")
+        raise CheckpointError(
+            f"{files.path} is not a run folder (no config.yaml)", "give the --out-dir of a training run"
+        )
     config = files.config()
     if not isinstance(config.model, GPTConfig) or not isinstance(config.data, DataConfig):
-        raise CheckpointError(f"{folder} holds no language model", "give the folder of an `oelm train` run")
-    found = sorted(files.checkpoint_folder.glob("best-*" if which == "best" else "step-*"))
-    if not found:
-        raise CheckpointError(f"{folder} has no {which} checkpoint yet", "train it until its first checkpoint")
-    model = GPT(config.model, config.method).to(weight_dtype(config.train.precision))
-    load_weights(model, found[-1])
-    return model.eval(), files
+        raise CheckpointError(f"{files.path} holds no language model", "give the folder of an `oelm train` run")
+    return config, config.model

@@ -89,12 +89,6 @@ def _parts(block: Block, share: int) -> Iterator[tuple[FeedForward, slice]]:
         yield block.ffn_share, slice(share)
 
 
-def built(model: GPT, seed: int) -> GPT:
-    """The model itself, initialised: `built(GPT(config, method), seed)`."""
-    initialise(model, seed)
-    return model
-
-
 def measure_geometry(model: GPT) -> tuple[LayerGeometry, ...]:
     """Gram errors, cross-head overlap, row norm and logit scale of each layer as it stands."""
     rows = []

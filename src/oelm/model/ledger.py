@@ -10,7 +10,7 @@ from oelm.config.methods import METHODS
 from oelm.config.model import GPTConfig
 from oelm.config.record import FlopCounts, WeightCounts
 from oelm.method import cost
-from oelm.method.freezing import chosen_layers
+from oelm.method.freezing import chosen_layers, frozen_names
 from oelm.method.weights import Product, Role, Weight
 
 
@@ -82,9 +82,8 @@ def _norm(name: str, width: int, layer: int | None) -> Iterator[Weight]:
         yield Weight(name=f"{name}.{part}", role=Role.NORM, count=width, layer=layer)
 
 
-_MATRICES = frozenset(
-    {Role.QUERY, Role.KEY, Role.QUERY_KEY, Role.VALUE, Role.OUTPUT, Role.FFN, Role.LOW_RANK, Role.CORE}
-)
+_BLOCK_MATRICES = frozenset({Role.QUERY, Role.KEY, Role.QUERY_KEY, Role.VALUE, Role.OUTPUT, Role.FFN})
+_MATRICES = _BLOCK_MATRICES | {Role.LOW_RANK, Role.CORE}
 
 
 def products(config: GPTConfig, method: Method) -> tuple[Product, ...]:
@@ -104,6 +103,14 @@ def products(config: GPTConfig, method: Method) -> tuple[Product, ...]:
 def count_weights(config: GPTConfig, method: Method, total_steps: int) -> WeightCounts:
     """Weights by kind and role."""
     return cost.weight_counts(method.plan, weight_table(config, method), total_steps)
+
+
+def frozen_ratio(config: GPTConfig, method: Method, total_steps: int) -> float:
+    """The share of the block matrices (4 D^2 + 2 D F per layer, absent ones included) frozen at the first step."""
+    table = weight_table(config, method)
+    matrices = [row for row in table if row.role in _BLOCK_MATRICES and not row.name.endswith("bias")]
+    frozen = frozen_names(method.plan, table, 0, total_steps)
+    return sum(row.count for row in matrices if row.name in frozen) / sum(row.count for row in matrices)
 
 
 def count_flops(config: GPTConfig, method: Method, *, total_steps: int, tokens: int) -> FlopCounts:

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -69,6 +69,15 @@ def weight_table(model: PreTrainedModel) -> tuple[Weight, ...]:
 def digests_of(model: nn.Module, names: Iterable[str]) -> dict[str, str]:
     """SHA-256 over type, shape and bytes of these tensors."""
     return {name: _digest(model.get_parameter(name)) for name in sorted(names)}
+
+
+def accept_weights(model: nn.Module) -> None:
+    """Take the frozen tensors as they stand for those of the conversion: a checkpoint was loaded over them.
+
+    They were drawn again before that, and another machine's LAPACK draws other last bits.
+    """
+    conversion = conversion_of(model)
+    setattr(model, _ATTRIBUTE, replace(conversion, digests=digests_of(model, conversion.frozen)))
 
 
 def check_frozen(model: nn.Module) -> None:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
-from oelm.base.errors import DataError
+from oelm.base.errors import ConfigError, DataError
 from oelm.base.files import writing_folder
 from oelm.config.method import Method
 from oelm.config.model import GPTConfig
@@ -38,13 +38,21 @@ class OurGPT(Protocol):
         ...
 
 
-def export(model: OurGPT, tokenizer_file: Path, folder: Path) -> None:
-    """Write model, generation config and tokenizer; an existing folder is replaced when the new one is whole."""
-    tokenizer = _tokenizer(tokenizer_file, model.config.context)
+def export(model: OurGPT, tokenizer_file: Path | str, folder: Path | str) -> None:
+    """Write model, generation config and tokenizer into a new folder, which appears when it is whole."""
+    folder = Path(folder)
+    refuse_existing(folder)
+    tokenizer = _tokenizer(Path(tokenizer_file), model.config.context)
     exported = as_transformers(model, end_of_text=tokenizer.eos_token_id)
     with writing_folder(folder) as partial:
         exported.save_pretrained(partial)
         tokenizer.save_pretrained(partial)
+
+
+def refuse_existing(folder: Path) -> None:
+    """Nothing is overwritten; an empty folder may be filled."""
+    if folder.exists() and not (folder.is_dir() and next(folder.iterdir(), None) is None):
+        raise ConfigError(f"{folder} exists already and is not an empty folder", "choose another folder, or remove it")
 
 
 def as_transformers(model: OurGPT, end_of_text: int | None = None) -> GPT2LMHeadModel:

@@ -5,6 +5,7 @@ from transformers import PreTrainedModel
 from oelm.config.record import LayerGeometry
 from oelm.method import geometry
 from oelm.surgery.conversion import conversion_of
+from oelm.surgery.orthogonal import head_norms
 from oelm.surgery.sites import open_sites
 
 
@@ -13,14 +14,16 @@ def measure_geometry(model: PreTrainedModel) -> tuple[LayerGeometry, ...]:
     rows = []
     for site in open_sites(model, conversion_of(model).attention):
         q_HKD, k_HKD = site.query.w_HKD.cpu(), site.key.w_HKD.cpu()
+        # Matched heads keep lengths of their own; the Gram error is of their directions.
+        unit_q_HKD, unit_k_HKD = (w_HKD / head_norms(w_HKD).view(-1, 1, 1) for w_HKD in (q_HKD, k_HKD))
         # Grouped queries: several query heads meet one key head.
         paired_HKD = k_HKD.repeat_interleave(site.query.heads // site.key.heads, dim=0)
         rows.append(
             LayerGeometry(
                 layer=site.layer,
-                query_gram_error=geometry.gram_error(q_HKD),
-                key_gram_error=geometry.gram_error(k_HKD),
-                cross_head_overlap=geometry.cross_head_overlap(q_HKD),
+                query_gram_error=geometry.gram_error(unit_q_HKD),
+                key_gram_error=geometry.gram_error(unit_k_HKD),
+                cross_head_overlap=geometry.cross_head_overlap(unit_q_HKD),
                 row_norm=geometry.row_norm(q_HKD),
                 logit_std=geometry.logit_std(q_HKD, paired_HKD),
             )

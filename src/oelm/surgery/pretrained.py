@@ -1,77 +1,114 @@
-"""Pre-trained classifiers and their tokenizers, from a local folder or the Hub."""
+"""Pre-trained classifiers and their tokenizers, from a model folder."""
 
 import contextlib
-import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel
+from transformers import (
+    MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING,
+    AutoConfig,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 from transformers.utils import logging
 
-from oelm.base.errors import DataError
+from oelm.base.errors import ConfigError, DataError
 from oelm.base.streams import stream_seed
+from oelm.config.method import Method
+from oelm.config.pretrained import HuggingFaceModel
+from oelm.surgery.architectures import Attention, architecture_of
+from oelm.surgery.convert import convert
+from oelm.surgery.model_folder import has_tokenizer, model_digest, model_folder
 
 Ids = npt.NDArray[np.int64]
-REACH_SECONDS = 4.0
-_WANTED = ["*.json", "*.txt", "*.model", "*.safetensors"]
-_WEIGHT_FILES = ("*.safetensors", "*.bin")
 
 
-def model_folder(source: str, revision: str | None) -> Path:
-    """The folder of a model: `source` itself, or the local cache of the Hub, filled first if need be."""
-    if Path(source).is_dir():
-        return Path(source)
-    from huggingface_hub import HfApi, snapshot_download
-    from huggingface_hub.errors import LocalEntryNotFoundError
-
-    try:
-        return Path(snapshot_download(source, revision=revision, local_files_only=True, allow_patterns=_WANTED))
-    except (LocalEntryNotFoundError, ValueError):
-        pass
-    try:
-        # One quick question first: the download itself retries for half a minute before it gives up.
-        HfApi().model_info(source, revision=revision, timeout=REACH_SECONDS)
-        return Path(snapshot_download(source, revision=revision, allow_patterns=_WANTED))
-    except Exception as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+def check_classifier(folder: Path, max_length: int) -> None:
+    """Refuse a folder that cannot become a classifier of texts of this length, before anything is loaded."""
+    config = _config(folder)
+    if type(config) not in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING:
         raise DataError(
-            f"there is no folder {source}, and the Hub cannot give that model: {reason}",
-            "give the folder of a saved model, or fetch it on a machine with internet and copy the folder",
-        ) from error
-
-
-def weights_digest(folder: Path) -> str:
-    """Of the weight files of a model folder."""
-    files = next((found for pattern in _WEIGHT_FILES if (found := sorted(folder.glob(pattern)))), [])
-    if not files or not (folder / "config.json").is_file():
-        raise DataError(
-            f"{folder} is not a model folder: it has no {'config.json' if files else 'weights'}",
-            "give the folder of a saved transformers model, or a name on the Hub",
+            f"{folder} holds a {config.model_type} model, and transformers has no sequence-classification head for it",
+            "take a model that has one, such as a BERT, RoBERTa, GPT-2, Llama, T5 or BART",
         )
-    digest = hashlib.sha256()
-    for file in files:
-        with file.open("rb") as content:
-            while chunk := content.read(1 << 20):
-                digest.update(chunk)
-    return digest.hexdigest()[:16]
+    longest = longest_input(config)
+    if longest is not None and max_length > longest:
+        raise ConfigError(
+            f"texts of {max_length} tokens are more than {folder} can read ({longest})",
+            f"lower --max-length to {longest} or less",
+        )
+    pad_token(load_tokenizer(folder), folder)
+
+
+def longest_input(config: PreTrainedConfig) -> int | None:
+    """How many tokens the model has positions for; None if it has no such limit (T5)."""
+    positions: int | None = getattr(config, "max_position_embeddings", None)
+    if positions is not None and config.model_type == "roberta":
+        return positions - int(config.pad_token_id) - 1  # its positions are counted from behind the padding's id
+    return positions
+
+
+def converted_classifier(
+    pretrained: HuggingFaceModel, labels: tuple[str, ...], method: Method, seed: int
+) -> tuple[PreTrainedModel, Path]:
+    """The model of a run as it is before the first step, and its folder; refused if that has changed since."""
+    folder = model_folder(pretrained.source, pretrained.revision)
+    if model_digest(folder) != pretrained.digest:
+        raise DataError(
+            f"{pretrained.source} has changed since this run was configured", "start a new run with another --out-dir"
+        )
+    model = load_classifier(folder, labels, seed)
+    convert(model, method, seed=seed, attention=pretrained.attention, train_biases=pretrained.train_biases)
+    return model, folder
 
 
 def load_classifier(folder: Path, labels: tuple[str, ...], seed: int) -> PreTrainedModel:
     """The model with a classification head; a head that the folder lacks is drawn from the seed, alike for all arms."""
-    config = AutoConfig.from_pretrained(
+    config = _config(
         folder, num_labels=len(labels), id2label=dict(enumerate(labels)), label2id={n: i for i, n in enumerate(labels)}
     )
     with torch.random.fork_rng(devices=[]), _quiet_loading():
         torch.manual_seed(stream_seed(seed, "init", "classification head"))
-        model: PreTrainedModel = AutoModelForSequenceClassification.from_pretrained(
-            folder, config=config, ignore_mismatched_sizes=True, dtype=torch.float32
+        model: PreTrainedModel
+        model, loading = AutoModelForSequenceClassification.from_pretrained(
+            folder, config=config, ignore_mismatched_sizes=True, dtype=torch.float32, output_loading_info=True
         )
-    if model.config.pad_token_id is None:  # decoder-only models find a text's last token by what is not padding
-        model.config.pad_token_id = pad_token(folder)
+    _refuse_gaps(folder, model, loading)
+    decoder_only = Attention.ENCODER not in architecture_of(model).places
+    if decoder_only or model.config.pad_token_id is None:
+        # The head of a decoder looks for a text's last token by what is not padding.
+        model.config.pad_token_id = pad_token(load_tokenizer(folder), folder)
     return model
+
+
+def _config(folder: Path, **changes: Any) -> PreTrainedConfig:
+    try:
+        config: PreTrainedConfig = AutoConfig.from_pretrained(folder, **changes)
+    except (OSError, ValueError) as error:
+        raise DataError(
+            f"transformers cannot read {folder / 'config.json'}: {str(error).splitlines()[0]}",
+            "give the folder of a model that this version of transformers knows",
+        ) from error
+    return config
+
+
+def _refuse_gaps(folder: Path, model: PreTrainedModel, loading: dict[str, Any]) -> None:
+    """A new head (and BERT's pooler, which belongs to it) is meant; a layer or embedding left at random is not."""
+    lacking = {*loading["missing_keys"], *(name for name, *_ in loading["mismatched_keys"])}
+    inside = f"{model.base_model_prefix}."
+    if gaps := sorted(name for name in lacking if name.startswith(inside) and ".pooler." not in name):
+        raise DataError(
+            f"the weights in {folder} are not those of its config.json: {gaps[0]} is missing or of another shape "
+            f"({len(gaps)} such tensors)",
+            "restore the folder as it was saved",
+        )
 
 
 @contextlib.contextmanager
@@ -87,19 +124,35 @@ def _quiet_loading() -> Iterator[None]:
         logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
-def pad_token(folder: Path) -> int:
+def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    """The tokenizer of a model folder."""
+    fix = "save it there: AutoTokenizer.from_pretrained(...).save_pretrained(folder)"
+    if not has_tokenizer(folder):  # transformers would make an empty one
+        raise DataError(f"{folder} has no tokenizer", fix)
+    try:
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder)
+    except (OSError, ValueError) as error:
+        raise DataError(f"the tokenizer in {folder} cannot be read: {str(error).splitlines()[0]}", fix) from error
+    return tokenizer
+
+
+def pad_token(tokenizer: PreTrainedTokenizerBase, folder: Path) -> int:
     """The id to pad with: the tokenizer's own, or its end-of-text."""
-    tokenizer = AutoTokenizer.from_pretrained(folder)
     padding = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
-    return int(padding)
+    if not isinstance(padding, int):
+        raise DataError(
+            f"the tokenizer in {folder} has neither a padding token nor an end-of-text token",
+            "set its pad_token or eos_token and save it again",
+        )
+    return padding
 
 
 class PretrainedReader:
     """The model's own tokenizer."""
 
     def __init__(self, folder: Path) -> None:
-        self._tokenizer = AutoTokenizer.from_pretrained(folder)
-        self.padding = pad_token(folder)
+        self._tokenizer = load_tokenizer(folder)
+        self.padding = pad_token(self._tokenizer, folder)
 
     def encode(
         self, texts: Sequence[str], pairs: Sequence[str] | None, max_length: int

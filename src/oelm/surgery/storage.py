@@ -7,25 +7,31 @@ from pathlib import Path
 from typing import Any
 
 import transformers
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from oelm.base.errors import CheckpointError, FreezeError
 from oelm.base.files import read_json, write_json
 from oelm.config.method import Method
 from oelm.config.settings import parse
 from oelm.surgery.architectures import Attention
-from oelm.surgery.conversion import Conversion, check_frozen, conversion_of, digests_of, freeze
+from oelm.surgery.conversion import Conversion, accept_weights, check_frozen, conversion_of, digests_of, freeze
+from oelm.surgery.model_folder import copy_tokenizer
 from oelm.surgery.operation import parse_operation
 from oelm.surgery.sites import open_sites
 
 SIDECAR = "oelm.json"
 
 
-def save(model: PreTrainedModel, folder: Path | str) -> None:
-    """Write the model as any other, fused weights fused again, and what has been done to it as `oelm.json`."""
+def save(model: PreTrainedModel, folder: Path | str, tokenizer: PreTrainedTokenizerBase | None = None) -> None:
+    """Write the model as any other, fused weights fused again, and what has been done to it as `oelm.json`.
+
+    A tokenizer, if given, is written beside it.
+    """
     conversion = conversion_of(model)
     check_frozen(model)
     model.save_pretrained(folder)
+    if tokenizer is not None:
+        tokenizer.save_pretrained(folder)
     operation = conversion.operation
     write_json(
         Path(folder) / SIDECAR,
@@ -37,6 +43,13 @@ def save(model: PreTrainedModel, folder: Path | str) -> None:
             "frozen": digests_of(model, conversion.frozen),
         },
     )
+
+
+def save_loaded(model: PreTrainedModel, folder: Path, origin: Path) -> None:
+    """Save a converted model into which a checkpoint was loaded, with the tokenizer of the folder it came from."""
+    accept_weights(model)
+    save(model, folder)
+    copy_tokenizer(origin, folder)
 
 
 def load(folder: Path | str) -> PreTrainedModel:

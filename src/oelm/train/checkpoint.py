@@ -103,7 +103,14 @@ class Checkpoints:
 
     def best(self) -> Path:
         """The folder of the best validation."""
-        return max(self.folder.glob("best-*"))
+        return self.chosen("best")
+
+    def chosen(self, which: str) -> Path:
+        """The folder of the `last` step or of the `best` validation."""
+        found = sorted(self.folder.glob("best-*")) if which == "best" else self.steps()
+        if not found:
+            raise CheckpointError(f"{self.folder} has no {which} checkpoint yet", "train it until its first checkpoint")
+        return found[-1]
 
     def load_latest(self, model: nn.Module) -> tuple[Moments, Progress]:
         """Restore the weights; returns the moments and the progress."""

@@ -1,8 +1,12 @@
-"""FLOPs of any model and task, counted by torch on one real training batch.
+"""FLOPs of any model and task, counted by torch on one real training example.
 
-Our own GPT has a ledger (`oelm.model.ledger`); for models that others wrote, one step on the CPU is counted instead.
+Our own GPT has a ledger (`oelm.model.ledger`); for models that others wrote, one example on the CPU is counted instead.
 A frozen matrix that acts on every token saves exactly its weight gradient: 2 FLOPs per weight and token.
 """
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -17,25 +21,39 @@ from oelm.tasks.task import Task
 _ON_EVERY_TOKEN = frozenset({Role.QUERY, Role.KEY, Role.QUERY_KEY, Role.VALUE, Role.OUTPUT, Role.FFN})
 
 
+@dataclass(frozen=True, kw_only=True)
+class FlopRates:
+    """FLOPs per token of a training step, the mean over all steps of the plan."""
+
+    forward: float
+    backward: float
+    baseline: float
+    """Forward and backward with everything trained."""
+
+    def of(self, tokens: int) -> FlopCounts:
+        """The counts of a run of so many tokens."""
+        return FlopCounts(
+            forward_per_token=self.forward,
+            backward_per_token=self.backward,
+            baseline_per_token=self.baseline,
+            run=(self.forward + self.backward) * tokens,
+        )
+
+
 def measure_flops(
-    model: nn.Module,
-    task: Task,
-    plan: FreezingPlan | None,
-    table: tuple[Weight, ...],
-    *,
-    total_steps: int,
-    tokens: int,
-) -> FlopCounts:
-    """Count the first training batch with everything trained, and subtract what the plan's calendar saves."""
-    batch = task.training_batch(0, 0, 1)
-    for parameter in model.parameters():
-        parameter.requires_grad_(True)
-    with sdpa_kernel(SDPBackend.MATH):
+    model: nn.Module, task: Task, plan: FreezingPlan | None, table: tuple[Weight, ...], *, total_steps: int, parts: int
+) -> FlopRates:
+    """What torch counts with everything trained, less what the plan's calendar saves.
+
+    Counted is the first of `parts` parts of the first batch. The model must be on the CPU, as batches are; it is left
+    as it was.
+    """
+    batch = task.training_batch(0, 0, parts)
+    with _everything_trained(model), sdpa_kernel(SDPBackend.MATH):
         with FlopCounterMode(display=False) as forward:
             loss = task.loss(model, batch)
         with FlopCounterMode(display=False) as backward:
             loss.total.backward()  # type: ignore[no-untyped-call]
-    model.zero_grad(set_to_none=True)
     read, shares = task.tokens(batch), frozen_share(plan, table, total_steps)
     padded = next(iter(batch.values())).numel()
     saved = sum(
@@ -44,9 +62,22 @@ def measure_flops(
         if weight.role in _ON_EVERY_TOKEN and not weight.name.endswith("bias")
     )
     forward_flops, free_backward = forward.get_total_flops(), backward.get_total_flops()
-    return FlopCounts(
-        forward_per_token=forward_flops / read,
-        backward_per_token=(free_backward - saved) / read,
-        baseline_per_token=(forward_flops + free_backward) / read,
-        run=(forward_flops + free_backward - saved) / read * tokens,
+    return FlopRates(
+        forward=forward_flops / read,
+        backward=(free_backward - saved) / read,
+        baseline=(forward_flops + free_backward) / read,
     )
+
+
+@contextlib.contextmanager
+def _everything_trained(model: nn.Module) -> Iterator[None]:
+    """Every parameter requires a gradient; afterwards the same ones do as before, and none has one."""
+    before = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
+    for parameter, _ in before:
+        parameter.requires_grad_(True)
+    try:
+        yield
+    finally:
+        for parameter, required in before:
+            parameter.requires_grad_(required)
+        model.zero_grad(set_to_none=True)

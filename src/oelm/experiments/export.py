@@ -1,0 +1,45 @@
+"""From a run folder to a folder that transformers loads."""
+
+from pathlib import Path
+
+from torch import nn
+
+from oelm.base.errors import ConfigError
+from oelm.base.files import writing_folder
+from oelm.config.pretrained import HuggingFaceModel
+from oelm.config.run import DataConfig, RunConfig
+from oelm.experiments.subjects import checkpoint_folder, load_run
+from oelm.train.checkpoint import load_weights
+from oelm.train.engine import weight_dtype
+from oelm.train.folder import RunFolder
+
+
+def export_run(folder: Path | str, out: Path | str, checkpoint: str = "last") -> None:
+    """Write a language model as `AutoModelForCausalLM`, a fine-tuned model as what it was, with its tokenizer."""
+    from oelm.surgery.export import export, refuse_existing
+
+    files, out = RunFolder(Path(folder)), Path(out)
+    refuse_existing(out)
+    config = files.config()
+    if isinstance(config.data, DataConfig):
+        export(load_run(folder, checkpoint)[0], files.tokenizer_file, out)
+    elif isinstance(config.model, HuggingFaceModel):
+        _export_finetuned(config, config.model, config.data.labels, checkpoint_folder(files, checkpoint), out)
+    else:
+        raise ConfigError(
+            f"{folder} is our GPT with a classification head, which transformers has no class for",
+            "export the language model that it was made from",
+        )
+
+
+def _export_finetuned(
+    config: RunConfig, pretrained: HuggingFaceModel, labels: tuple[str, ...], weights: Path, out: Path
+) -> None:
+    from oelm.surgery.pretrained import converted_classifier
+    from oelm.surgery.storage import save_loaded
+
+    model, origin = converted_classifier(pretrained, labels, config.method, config.seed)
+    nn.Module.to(model, weight_dtype(config.train.precision))
+    load_weights(model, weights)
+    with writing_folder(out) as partial:
+        save_loaded(model, partial, origin)

@@ -1,0 +1,346 @@
+"""Fine-tuning from a folder and labelled files to a record: every kind of model, the same loop."""
+
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import transformers
+from rich.console import Console
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from torch import Tensor
+from transformers import PreTrainedTokenizerFast
+
+import oelm
+from oelm.base.errors import CheckpointError, ConfigError, DataError
+from oelm.config.finetune import FinetuneRequest
+from oelm.config.labelled import Columns, LabelledFile, LocalTables
+from oelm.config.record import Record
+from oelm.config.run import RunConfig
+from oelm.config.settings import parse
+from oelm.data.tokenizer import load_tokenizer
+from oelm.experiments.assemble import run
+from oelm.experiments.export import export_run
+from oelm.experiments.finetune import resolve_finetune
+from oelm.experiments.labelled_text import TextTokenizer
+from oelm.experiments.subjects import subject_of
+from oelm.surgery import convert
+from oelm.tasks.classification import Classification, Encoded
+from oelm.tasks.task import Batch
+from oelm.train.folder import RunFolder
+from train.processes import parallel
+from train.toys import tiny_config, tokens, trained
+
+PRAISE, BLAME = ["good", "great", "fine", "nice"], ["bad", "awful", "poor", "sad"]
+WORDS = [*PRAISE, *BLAME, "film", "story", "actor", "plot", "the", "a", "is", "was"]
+SPECIAL = ["[PAD]", "[CLS]", "[SEP]", "[UNK]"]
+SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
+IDS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+VOCABULARY = len(WORDS) + len(SPECIAL)
+MODEL = "model.safetensors"
+
+
+def bert() -> transformers.PreTrainedModel:
+    return transformers.BertModel(transformers.BertConfig(vocab_size=VOCABULARY, max_position_embeddings=32, **SIZES))
+
+
+def gpt2() -> transformers.PreTrainedModel:
+    config = transformers.GPT2Config(vocab_size=VOCABULARY, n_positions=32, n_embd=16, n_layer=2, n_head=2, **IDS)
+    return transformers.GPT2LMHeadModel(config)
+
+
+def t5() -> transformers.PreTrainedModel:
+    config = transformers.T5Config(vocab_size=VOCABULARY, d_model=16, d_kv=8, d_ff=24, num_layers=2, num_heads=2, **IDS)
+    config.decoder_start_token_id = 0
+    return transformers.T5ForConditionalGeneration(config)
+
+
+def bart() -> transformers.PreTrainedModel:
+    layers = {"encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 24, "decoder_ffn_dim": 24}
+    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
+    config = transformers.BartConfig(
+        vocab_size=VOCABULARY,
+        d_model=16,
+        max_position_embeddings=32,
+        decoder_start_token_id=2,
+        **layers,
+        **heads,
+        **IDS,
+    )
+    return transformers.BartForConditionalGeneration(config)
+
+
+MODELS = {"bert": bert, "gpt2": gpt2, "t5": t5, "bart": bart}
+
+
+def tokenizer() -> PreTrainedTokenizerFast:
+    words = Tokenizer(models.WordLevel({word: index for index, word in enumerate([*SPECIAL, *WORDS])}, "[UNK]"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    words.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=words, pad_token="[PAD]", eos_token="[SEP]", cls_token="[CLS]", sep_token="[SEP]"
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Model folders and tables: a sentence is positive if its word of praise is one."""
+    path = tmp_path_factory.mktemp("finetune")
+    transformers.logging.set_verbosity_error()
+    for name, make in MODELS.items():
+        transformers.set_seed(0)
+        make().save_pretrained(path / name)
+        tokenizer().save_pretrained(path / name)
+    for split, count in (("train", 160), ("dev", 40)):
+        draw = random.Random(split)
+        rows = []
+        for _ in range(count):
+            label = draw.randrange(2)
+            praise = draw.choice(PRAISE if label else BLAME)
+            padding = " ".join(draw.choices(WORDS[8:], k=draw.randrange(1, 8)))
+            rows.append(f"{padding} {praise}\t{'good' if label else 'bad'}")
+        (path / f"{split}.tsv").write_text("\n".join(["sentence\tlabel", *rows]), encoding="utf-8")
+    return path
+
+
+def request(folder: Path, **changes: object) -> FinetuneRequest:
+    source = LocalTables(
+        name="praise",
+        train=LabelledFile(path=str(folder / "train.tsv")),
+        evaluate={"dev": LabelledFile(path=str(folder / "dev.tsv"))},
+        columns=Columns(text="sentence"),
+    )
+    values = {
+        "model": str(folder / "bert"),
+        "source": source,
+        "max_length": 24,
+        "lr": 5e-3,
+        "epochs": 2,
+        "batch_size": 8,
+        "tensorboard": False,
+        **changes,
+    }
+    return FinetuneRequest.model_validate(values)
+
+
+def finished(config_request: FinetuneRequest, out: Path) -> Record:
+    record = run(resolve_finetune(config_request), out, resume=False, console=Console(quiet=True))
+    assert record is not None
+    return record
+
+
+@pytest.mark.parametrize(
+    ("model", "method"),
+    [("bert", "oelm-qr"), ("gpt2", "oelm"), ("t5", "oelm-polar+matched"), ("bart", "keep"), ("bert", "baseline")],
+)
+def test_every_architecture_trains_freezes_and_is_evaluated_once(
+    folder: Path, tmp_path: Path, model: str, method: str
+) -> None:
+    record = finished(request(folder, model=str(folder / model), method=method), tmp_path)
+    assert record.task == "classification"
+    assert record.audit.unchanged
+    assert bool(record.audit.always_frozen) == (method != "baseline")
+    assert [(row.name, row.checkpoint) for row in record.evaluations] == [("dev", "last"), ("dev", "best")]
+    last = record.evaluations[0]
+    right = [a == b for a, b in zip(last.predictions.split(), last.labels.split(), strict=True)]
+    assert len(right) == 40
+    assert last.measures["accuracy"] == pytest.approx(sum(right) / 40)
+    assert record.flops.saved_share == 0 if method == "baseline" else record.flops.saved_share > 0
+    assert record.geometry
+    query_error = record.geometry[0].query_gram_error
+    assert (query_error < 1e-5) == method.startswith("oelm")
+
+
+def test_it_learns(folder: Path, tmp_path: Path) -> None:
+    record = finished(request(folder, method="oelm", epochs=6), tmp_path)
+    assert record.evaluations[0].measures["accuracy"] > 0.9
+    assert record.result.measures["f1"] > 0.9
+
+
+def test_arms_of_one_seed_share_the_head_and_the_batches(folder: Path) -> None:
+    one, other = (subject_of(resolve_finetune(request(folder, method=method))) for method in ("baseline", "oelm"))
+    third = subject_of(resolve_finetune(request(folder, method="baseline", seed=1)))
+    weights = [subject.model.get_parameter("classifier.weight") for subject in (one, other, third)]
+    assert weights[0].equal(weights[1])
+    assert not weights[0].equal(weights[2])
+    places = [subject.task.training_batch(3, 0, 1)["places"].tolist() for subject in (one, other, third)]
+    assert places[0] == places[1] != places[2]
+
+
+def test_killed_and_resumed_it_ends_the_same(folder: Path, tmp_path: Path) -> None:
+    """A run cut off behind a checkpoint is what a kill leaves; the rest is the loop's own, tested with real kills."""
+    config = resolve_finetune(request(folder, method="oelm", save_every=5))
+    whole = run(config, tmp_path / "whole", resume=False, console=Console(quiet=True))
+    run(config, tmp_path / "cut", resume=False, console=Console(quiet=True))
+    cut = RunFolder(tmp_path / "cut")
+    cut.record_file.unlink()
+    newest = max(cut.checkpoint_folder.glob("step-*"))
+    for file in newest.iterdir():
+        file.unlink()
+    newest.rmdir()
+    resumed = run(config, tmp_path / "cut", resume=True, console=Console(quiet=True))
+    assert whole is not None
+    assert resumed is not None
+    assert resumed.result == whole.result
+    assert resumed.evaluations == whole.evaluations
+
+
+def test_our_gpt_from_a_run_and_from_scratch(folder: Path, tmp_path: Path) -> None:
+    pretrained = trained(tiny_config("oelm-core"), tmp_path / "gpt")
+    from_run = finished(request(folder, model=str(tmp_path / "gpt"), max_length=16), tmp_path / "from-run")
+    assert from_run.method == "oelm-core"
+    assert from_run.audit.unchanged
+    assert set(from_run.audit.always_frozen) == {f"gpt.{name}" for name in pretrained.audit.always_frozen}
+    scratch = finished(
+        request(
+            folder, model="gpt", size="tiny", method="oelm", tokenizer=str(tokens() / "tokenizer.json"), epochs=0.2
+        ),
+        tmp_path / "scratch",
+    )
+    assert scratch.counts.frozen == 2 * 2 * 128**2
+    assert scratch.evaluations
+
+
+def test_refusals_name_the_fix(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="key shift"):
+        finished(request(folder, method="oelm-core"), tmp_path / "a")
+    with pytest.raises(ConfigError, match="needs a tokenizer"):
+        resolve_finetune(request(folder, model="gpt"))
+    with pytest.raises(DataError, match="the Hub cannot give that model"):
+        resolve_finetune(request(folder, model="no-such/model"))
+    with pytest.raises(DataError, match="too few"):
+        resolve_finetune(request(folder, train_examples=1000))
+    config = resolve_finetune(request(folder))
+    (folder / "dev.tsv").write_text((folder / "dev.tsv").read_text().replace("bad", "good", 1), encoding="utf-8")
+    with pytest.raises(DataError, match="has changed since"):
+        run(config, tmp_path / "b", resume=False, console=Console(quiet=True))
+
+
+def test_a_changed_tokenizer_or_run_is_noticed(folder: Path, tmp_path: Path) -> None:
+    own = tmp_path / "tokenizer.json"
+    shutil.copy(tokens() / "tokenizer.json", own)
+    scratch = resolve_finetune(request(folder, model="gpt", size="tiny", tokenizer=str(own)))
+    own.write_text(own.read_text() + "\n")
+    with pytest.raises(DataError, match="or its tokenizer has changed since"):
+        subject_of(scratch)
+    trained(tiny_config(), tmp_path / "gpt")
+    from_run = resolve_finetune(request(folder, model=str(tmp_path / "gpt"), max_length=16))
+    subject_of(from_run)
+    weights = max((tmp_path / "gpt" / "checkpoint").glob("step-*")) / "model.safetensors"
+    moved = load_file(weights)
+    moved["token_embedding.weight"][0] += 1
+    save_file(moved, weights)
+    with pytest.raises(DataError, match="gpt has changed since"):
+        subject_of(from_run)
+
+
+def test_a_gpt_from_scratch_without_a_tokenizer_is_no_config(folder: Path) -> None:
+    config = resolve_finetune(
+        request(folder, model="gpt", size="tiny", tokenizer=str(tokens() / "tokenizer.json"))
+    ).model_dump()
+    config["data"]["tokenizer"] = None
+    with pytest.raises(ConfigError, match=r"needs data\.tokenizer"):
+        parse(RunConfig, config, "config.yaml")
+
+
+def test_evaluation_passes_once_over_each_set(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    passes: list[int] = []
+    batches_of = Classification.batches_of
+
+    def counted(task: Classification, examples: Encoded, part: int = 0, parts: int = 1) -> Iterator[Batch]:
+        passes.append(len(examples))
+        return batches_of(task, examples, part, parts)
+
+    monkeypatch.setattr(Classification, "batches_of", counted)
+    record = finished(request(folder, epochs=0.5, validate_every=9), tmp_path)
+    assert [row.step for row in record.evaluations] == [9, 9]
+    assert passes.count(40) == 1
+
+
+@pytest.mark.parametrize("checkpoint", ["last", "best"])
+def test_a_finetuned_run_is_exported_without_its_data(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checkpoint: str
+) -> None:
+    config = resolve_finetune(request(folder, model=str(folder / "gpt2"), epochs=0.3))
+    run(config, tmp_path / "run", resume=False, console=Console(quiet=True))
+    monkeypatch.setattr("oelm.experiments.subjects.read_labelled", None)
+    export_run(str(tmp_path / "run"), tmp_path / "out", checkpoint)
+    exported = oelm.load(tmp_path / "out")
+    weights = load_file(
+        max((tmp_path / "run" / "checkpoint").glob("best-*" if checkpoint == "best" else "step-*")) / MODEL
+    )
+    assert exported.config.id2label == {0: "bad", 1: "good"}
+    assert exported.get_parameter("score.weight").equal(weights["score.weight"])
+    assert transformers.AutoTokenizer.from_pretrained(tmp_path / "out")("good film")["input_ids"] == [1, 4, 12, 2]
+    with pytest.raises(ConfigError, match="exists already"):
+        export_run(tmp_path / "run", tmp_path / "out", checkpoint)
+    with pytest.raises(CheckpointError, match="holds no language model"):
+        resolve_finetune(request(folder, model=str(tmp_path / "run")))
+    shutil.rmtree(max((tmp_path / "run" / "checkpoint").glob("best-*")))
+    with pytest.raises(CheckpointError, match="no best checkpoint"):
+        export_run(tmp_path / "run", tmp_path / "other", "best")
+
+
+def test_frozen_bits_of_another_machine_are_exported(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The checkpoint's matrices are the run's, however this machine would draw them."""
+    config = resolve_finetune(request(folder, epochs=0.1))
+    run(config, tmp_path / "run", resume=False, console=Console(quiet=True))
+    monkeypatch.setattr("oelm.surgery.convert.new_matrices", _another_machine(convert.new_matrices))
+    export_run(tmp_path / "run", tmp_path / "out")
+    name = "bert.encoder.layer.0.attention.self.query.weight"
+    weights = load_file(max((tmp_path / "run" / "checkpoint").glob("step-*")) / MODEL)
+    assert oelm.load(tmp_path / "out").get_parameter(name).equal(weights[name])
+
+
+def _another_machine(draw: Callable[..., tuple[Tensor, Tensor]]) -> Callable[..., tuple[Tensor, ...]]:
+    return lambda *arguments: tuple(matrix * (1 + 1e-6) for matrix in draw(*arguments))
+
+
+def test_both_texts_of_a_pair_are_read() -> None:
+    reader = TextTokenizer(load_tokenizer(tokens() / "tokenizer.json"), context=12)
+    end = reader.padding
+
+    def read(first: str, second: str) -> list[int]:
+        ids, _ = reader.encode([first], [second], 12)
+        return [int(token) for token in ids[0]]
+
+    a, b = list(b"a"), list(b"b")
+    assert read("a" * 30, "b" * 30) == [*a * 5, end, *b * 5, end]
+    assert read("a" * 30, "bb") == [*a * 8, end, *b * 2, end]
+    assert read("aa", "b" * 30) == [*a * 2, end, *b * 8, end]
+    assert read("aa", "bb") == [*a * 2, end, *b * 2, end]
+    with pytest.raises(ConfigError, match=r"more than this GPT can read \(12\)"):
+        reader.encode(["a"], None, 13)
+
+
+@pytest.mark.slow
+def test_two_processes_are_one_that_accumulates(folder: Path, tmp_path: Path) -> None:
+    config = transformers.BertConfig(
+        vocab_size=VOCABULARY,
+        max_position_embeddings=32,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        **SIZES,
+    )
+    transformers.set_seed(0)
+    transformers.BertModel(config).save_pretrained(tmp_path / "bert")
+    tokenizer().save_pretrained(tmp_path / "bert")
+    same = {"model": str(tmp_path / "bert"), "method": "oelm-qr", "batch_size": 4, "log_every": 1}
+    alone = finished(request(folder, **same, accumulate=2, device="cpu"), tmp_path / "one")
+    settings = {**same, "max_length": 24, "lr": 5e-3, "epochs": 2, "device": "cpu", "text_column": "sentence"}
+    settings |= {"train": folder / "train.tsv", "evaluate": folder / "dev.tsv", "out_dir": tmp_path / "two"}
+    flags = [part for name, value in settings.items() for part in (f"--{name.replace('_', '-')}", str(value))]
+    for process in parallel(["finetune", *flags, "--no-tensorboard"]):
+        ended = process.ended()
+        assert ended.code == 0, ended.err
+    together = RunFolder(tmp_path / "two").record()
+    assert together.fingerprint == alone.fingerprint
+    losses = [[point.train_loss for point in record.curve] for record in (together, alone)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+    assert together.result.loss == pytest.approx(alone.result.loss, rel=1e-4)
