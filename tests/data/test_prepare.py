@@ -386,12 +386,12 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("separator", ["\n<|endoftext|>\n", "\n\n", " "])
+@pytest.mark.parametrize("separator", ["\n<|endoftext|>\n", " "])
 def test_memory_does_not_grow_with_the_corpus(tmp_path, separator):
-    """Documents, one document, one line: eight times the text takes about as much memory."""
+    """Documents, or one endless line: four times the text takes about as much memory."""
     text = separator.join(" ".join(text.split()) for text in islice(stories(0), 6000))
     peaks = []
-    for times in (1, 8):
+    for times in (1, 4):
         path = tmp_path / f"{times}.txt"
         with path.open("w") as file:
             for _ in range(times):
