@@ -15,6 +15,7 @@ from oelm.base.errors import ConfigError
 from oelm.config.record import Evaluation, Record
 from oelm.report.arms import Arm, group_into_arms
 from oelm.report.comparison import choose_control
+from oelm.report.numerals import written_percent
 from oelm.report.statistics import SEEDS_FOR_INTERVAL, SEEDS_FOR_VERDICT, Verdict, half_widths
 
 SHARE = 0.95
@@ -125,7 +126,7 @@ def cells(row: AccuracyRow) -> tuple[str, ...]:
         f"{100 * row.best_mean:.2f}",
         difference,
         row.verdict if row.control else "",
-        f"{100 * row.arm.flops_saved_share:.1f} %",
+        written_percent(row.arm.flops_saved_share),
     )
 
 

@@ -75,7 +75,7 @@ def _accuracy_table(rows: Sequence[AccuracyRow]) -> Table:
     shown = [heading for heading in accuracy.HEADINGS if heading not in _LEFT_OUT_OF_TERMINALS]
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     for heading in shown:
-        table.add_column(heading, justify="left" if heading == "method" else "right")
+        table.add_column(heading, justify="left" if heading == "method" else "right", overflow="fold")
     for row in rows:
         cells = dict(zip(accuracy.HEADINGS, accuracy.cells(row), strict=True))
         table.add_row(*(cells[heading] for heading in shown))
