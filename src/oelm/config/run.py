@@ -10,6 +10,7 @@ from oelm.config.method import EveryNth, Method
 from oelm.config.model import Count, GPTConfig
 from oelm.config.pretrained import GPTFromRun, HuggingFaceModel
 from oelm.config.settings import Settings, fingerprint
+from oelm.config.study import StudyRole
 
 
 class Precision(StrEnum):
@@ -87,6 +88,8 @@ class RunConfig(Settings):
     train: TrainConfig
     machine: MachineConfig
     seed: Annotated[int, Field(ge=0)]
+    study: StudyRole | None = None
+    """None for a run that was started by itself."""
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
@@ -115,9 +118,10 @@ class RunConfig(Settings):
         return self
 
     def numbers(self) -> dict[str, Any]:
-        """What changes the numbers, and nothing else: no folder, no label, no machine; batches by their total."""
+        """What changes the numbers, and nothing else: no folder, label, machine or study; batches by their total."""
         exclude: Any = {
             "machine": True,
+            "study": True,
             "method": {"name"},
             "data": {"folder", "name", "source", "tokenizer"},
             "model": {"folder", "source", "revision"},
