@@ -24,10 +24,14 @@ VERBS = {
     "inspect": "Show what is trained, frozen and absent: counts, FLOPs, and the geometry of Q and K at init.",
     "generate": "Continue a prompt with a trained model.",
     "export": "Write a run as a folder that transformers loads: AutoModelForCausalLM, or the fine-tuned model.",
+    "experiment": "A whole study from one file: plan, run, status, logs, stop.",
     "compare": "Compare finished runs: arms paired by seed, ratios with intervals, a verdict against the margin.",
     "methods": "List the named methods and the modifiers that vary them.",
 }
-"""Each verb `v` is the function `v` of `oelm.cli.v`, with this first line; only the one that is asked for is loaded."""
+"""Each verb `v` is the function `v` of `oelm.cli.v`, with this first line (`experiment`: a group of verbs).
+
+Only the one that is asked for is loaded.
+"""
 
 _LEADER_SECONDS = 3.0
 
@@ -53,6 +57,11 @@ def command_line(arguments: list[str]) -> "Typer":
     app.callback(invoke_without_command=True)(print_version)
     wanted = next((argument for argument in arguments if not argument.startswith("-")), None)
     for verb, summary in VERBS.items():
+        if verb == wanted == "experiment":
+            from oelm.cli.experiment import experiment
+
+            app.add_typer(experiment, name=verb, help=summary)
+            continue
         app.command(name=verb, help=None if verb == wanted else summary)(load(verb) if verb == wanted else _not_loaded)
     return app
 

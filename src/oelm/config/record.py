@@ -57,6 +57,8 @@ class RunState(StrEnum):
     RUNNING = "running"
     INTERRUPTED = "interrupted"
     FAILED = "failed"
+    DIVERGED = "diverged"
+    """The loss was no longer a number: a result, if a sad one. Starting it again gives the same."""
     FINISHED = "finished"
 
 

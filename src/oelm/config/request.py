@@ -68,7 +68,13 @@ def model_config(request: TrainRequest, vocabulary: int) -> GPTConfig:
 
 
 def resolve(request: TrainRequest, manifest: DataManifest, data_folder: str) -> RunConfig:
-    """The complete config.
+    """The complete config of a run on prepared data."""
+    data = DataConfig(folder=data_folder, name=manifest.name, digest=manifest.digest)
+    return resolve_on(request, manifest.tokenizer.vocabulary, data)
+
+
+def resolve_on(request: TrainRequest, vocabulary: int, data: DataConfig) -> RunConfig:
+    """The complete config on data with this vocabulary, which need not be there yet.
 
     Warm-up: a twentieth of the steps, at most 2,000. Validation: ten times a run, at least every 1,000 steps.
     Checkpoints: with every validation.
@@ -77,9 +83,9 @@ def resolve(request: TrainRequest, manifest: DataManifest, data_folder: str) -> 
     validate_every = request.validate_every or min(1000, max(1, steps // 10))
     warmup = request.warmup_steps if request.warmup_steps is not None else min(2000, steps // 20)
     values = {
-        "model": model_config(request, manifest.tokenizer.vocabulary),
+        "model": model_config(request, vocabulary),
         "method": parse_method(request.method),
-        "data": DataConfig(folder=data_folder, name=manifest.name, digest=manifest.digest),
+        "data": data,
         "optim": {
             **{name: getattr(request, name) for name in ("lr", "weight_decay", "clip", "beta1", "beta2")},
             "min_lr_ratio": request.min_lr / request.lr if request.lr > 0 else 0.0,

@@ -51,6 +51,10 @@ TOKENIZER_TEXT_BYTES = 200_000_000
 _MADE_FILES = (MANIFEST_FILE, JOURNAL_FILE, REQUEST_FILE, TOKENIZER_FILE, TRAIN_FILE, VALID_FILE)
 
 
+class BusyFolderError(DataError):
+    """Another process is preparing the same folder."""
+
+
 def prepare(
     request: PrepareRequest, out: Path, *, overwrite: bool = False, progress: Progress | None = None
 ) -> DataManifest:
@@ -281,7 +285,7 @@ def _alone(folder: Path) -> Iterator[None]:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError as error:
-        raise DataError(
+        raise BusyFolderError(
             f"{folder} is being prepared by another process", "wait for it, or choose another --out"
         ) from error
     finally:

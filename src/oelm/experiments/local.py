@@ -1,138 +1,214 @@
-"""Runs as processes on this machine, a few at a time. A failed one does not stop the others."""
+"""The local engine: runs as processes of this machine, on idle GPUs or on CPU slots.
 
-import contextlib
+Places are locked machine-wide, so that several coordinators, also of different studies, share them; the lock goes
+over to the worker, so that a place is taken for exactly as long as somebody works in it.
+"""
+
 import os
+import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
-
-from oelm.base.errors import CheckpointError, OelmError
-from oelm.base.files import make_folder, refusing_storage
-from oelm.config.run import RunConfig
-from oelm.config.settings import write_yaml
+from oelm.base.files import refusing_storage
+from oelm.experiments.claims import Claim
+from oelm.experiments.engine import Job, Room, Worker
+from oelm.experiments.gpus import IdleGpus
+from oelm.experiments.locks import HeldFile
 from oelm.train.folder import RunFolder
-from oelm.train.stopping import stop_on_signal
-
-_POLL_SECONDS = 0.5
-_LAST_LINES = 5
 
 
 @dataclass(frozen=True)
-class Planned:
-    """A run and where it goes."""
+class Place:
+    """Room for one worker: locks that it inherits, and what its environment says of the device."""
 
-    label: str
-    config: RunConfig
-    folder: Path
-
-
-@dataclass
-class _Started:
-    planned: Planned
-    process: subprocess.Popen[bytes]
-    bar: TaskID
+    device: str
+    locks: tuple[HeldFile, ...]
+    environment: dict[str, str]
 
 
-def run_all(planned: Sequence[Planned], *, at_once: int, console: Console) -> None:
-    """Bring every run to its record: finished ones are skipped, interrupted ones resume, the rest start.
+class Places(Protocol):
+    """Where a machine has room."""
 
-    Ctrl-C or SIGTERM asks the running ones to save; the same call later goes on. Failures are reported at the end.
-    """
-    for run in planned:
-        RunFolder(run.folder).refuse_other(run.config)
-    waiting = [run for run in planned if not RunFolder(run.folder).finished]
-    threads = max(1, _cores() // at_once)
-    failed: list[Planned] = []
-    with _display(console, len(planned), len(planned) - len(waiting)) as (progress, total):
-        running: list[_Started] = []
-        with stop_on_signal() as stop, _ended_together(running):
-            while waiting or running:
-                if stop.signal is not None:
-                    raise SystemExit(128 + stop.signal)
-                while waiting and len(running) < at_once:
-                    running.append(_start(waiting.pop(0), threads, progress))
-                time.sleep(_POLL_SECONDS)
-                for started in [each for each in running if each.process.poll() is not None]:
-                    running.remove(started)
-                    progress.remove_task(started.bar)
-                    progress.advance(total)
-                    failed += _report(started, console)
-                for started in running:
-                    _show_state(started, progress)
-    if failed:
-        names = ", ".join(run.label for run in failed)
-        raise CheckpointError(
-            f"{len(failed)} of {len(planned)} runs failed ({names})",
-            f"read {failed[0].folder / 'console.log'}, mend the cause and run the same command again",
+    def take(self, processes: int) -> Place | None:
+        """Room for a run of so many processes, or None for now."""
+        ...
+
+    def describe(self) -> str:
+        """What there is, in one line."""
+        ...
+
+    def why_waiting(self) -> str:
+        """Why there is no room, in one line."""
+        ...
+
+
+class CpuSlots:
+    """As many runs at a time as there are slots; each gets its share of the cores, so that they do not fight."""
+
+    def __init__(self, at_once: int, *, threads: int | None = None, folder: Path | None = None) -> None:
+        self._count = max(at_once, cores() // (threads or max(1, cores() // at_once)))
+        self.threads = threads or max(1, cores() // at_once)
+        self._folder = folder or places_folder()
+
+    def take(self, processes: int) -> Place | None:
+        """One slot per process, all or none."""
+        held: list[HeldFile] = []
+        for slot in range(self._count):
+            lock = HeldFile.take(self._folder / f"cpu-{slot}.lock")
+            if lock is not None:
+                held.append(lock)
+            if len(held) == processes:
+                # No CUDA: a run that was put on the CPU must not look for a GPU.
+                environment = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": str(self.threads)}
+                return Place(f"cpu x{self.threads * processes}", tuple(held), environment)
+        for lock in held:
+            lock.let_go()
+        return None
+
+    def describe(self) -> str:
+        """How many, and how many threads each."""
+        return f"{self._count} CPU slots of {self.threads} thread{'s' if self.threads > 1 else ''}"
+
+    def why_waiting(self) -> str:
+        """Other runs have all slots."""
+        return "all CPU slots are taken"
+
+
+class GpuPlaces:
+    """One GPU per process, each idle by NVML for a stated time and not claimed by another coordinator."""
+
+    def __init__(self, gpus: IdleGpus, *, total: int, folder: Path | None = None) -> None:
+        self._gpus = gpus
+        self._total = total
+        self._folder = folder or places_folder()
+
+    def take(self, processes: int) -> Place | None:
+        """So many idle GPUs, all or none."""
+        idle = self._gpus.idle()
+        if len(idle) < processes:
+            return None
+        held: list[tuple[int, str, HeldFile]] = []
+        for gpu in idle:
+            lock = HeldFile.take(self._folder / f"{gpu.uuid}.lock")
+            if lock is not None:
+                held.append((gpu.index, gpu.uuid, lock))
+            if len(held) == processes:
+                threads = max(1, cores() // self._total)
+                environment = {
+                    "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+                    "CUDA_VISIBLE_DEVICES": ",".join(uuid for _, uuid, _ in held),
+                    "OMP_NUM_THREADS": str(threads),
+                }
+                device = "gpu " + ",".join(str(index) for index, _, _ in held)
+                return Place(device, tuple(lock for _, _, lock in held), environment)
+        for _, _, lock in held:
+            lock.let_go()
+        return None
+
+    def describe(self) -> str:
+        """How many, and when one counts as idle."""
+        rule = self._gpus.rule
+        return (
+            f"{self._total} GPU(s), each once it has had no process and {rule.free_bytes / (1 << 30):.0f} GiB free "
+            f"for {rule.seconds:.0f} s"
         )
 
-
-def _start(run: Planned, threads: int, progress: Progress) -> _Started:
-    make_folder(run.folder)
-    config_file = RunFolder(run.folder).config_file
-    write_yaml(run.config, config_file)
-    command = [sys.executable, "-m", "oelm", "train", "--config", str(config_file), "--resume"]
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "TOKENIZERS_PARALLELISM": "false"}
-    with refusing_storage(run.folder / "console.log"), (run.folder / "console.log").open("ab") as log:
-        # A session of its own: the terminal's Ctrl-C reaches only us, and we ask the runs to save.
-        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
-    return _Started(run, process, progress.add_task(run.label, total=run.config.train.steps, facts=""))
+    def why_waiting(self) -> str:
+        """What keeps the GPUs busy."""
+        return "; ".join(self._gpus.complaints()) or "all GPUs are claimed by other runs"
 
 
-def _report(started: _Started, console: Console) -> list[Planned]:
-    """Say how a run ended; returns it if it failed."""
-    files = RunFolder(started.planned.folder)
-    if files.finished:
-        result = files.record().result
-        shown = "accuracy" if "accuracy" in result.measures else "perplexity"
-        console.print(f"{started.planned.label:<28} {shown} {result.measures[shown]:.4g}", highlight=False)
-        return []
-    lines = (started.planned.folder / "console.log").read_text(errors="replace").splitlines()[-_LAST_LINES:]
-    console.print(f"[red]{started.planned.label} failed[/] (exit code {started.process.returncode}):")
-    for line in lines:
-        console.print(f"    {line}", markup=False, highlight=False)
-    return [started.planned]
+class LocalEngine:
+    """Starts `oelm train --config ... --resume`, through torchrun where a run has several processes."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+
+    def find_room(self, processes: int) -> Room | None:
+        """A place, locked."""
+        place = self._places.take(processes)
+        return None if place is None else _Room(place)
+
+    def describe(self) -> str:
+        """The places."""
+        return self._places.describe()
+
+    def why_waiting(self) -> str:
+        """Why there is no place."""
+        return self._places.why_waiting()
 
 
-def _show_state(started: _Started, progress: Progress) -> None:
-    with contextlib.suppress(OelmError, OSError, ValueError):
-        state = RunFolder(started.planned.folder).state()
-        if state is not None and state.pid == started.process.pid:
-            facts = f"PPL {state.perplexity:.2f}" if state.perplexity else ""
-            progress.update(started.bar, completed=state.step, facts=facts)
+class _Room:
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def start(self, job: Job, claim: Claim) -> Worker:
+        try:
+            return _Process(_spawn(job, self._place, claim), self._place.device)
+        finally:
+            self.give_back()  # the worker holds the locks now
+
+    def give_back(self) -> None:
+        for lock in self._place.locks:
+            lock.let_go()
 
 
-@contextlib.contextmanager
-def _ended_together(running: list[_Started]) -> Iterator[None]:
-    """However we end, the runs are asked to save and are waited for; none is left behind."""
-    try:
-        yield
-    finally:
-        for started in running:
-            started.process.terminate()
-        for started in running:
-            started.process.wait()
+class _Process:
+    def __init__(self, process: subprocess.Popen[bytes], device: str) -> None:
+        self._process = process
+        self.device = device
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid
+
+    def exit_code(self) -> int | None:
+        return self._process.poll()
+
+    def stop(self) -> None:
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
 
 
-def _cores() -> int:
+def console_log(folder: Path) -> Path:
+    """Everything that a run's processes printed."""
+    return folder / "console.log"
+
+
+def cores() -> int:
     """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-@contextlib.contextmanager
-def _display(console: Console, runs: int, done: int) -> Iterator[tuple[Progress, TaskID]]:
-    columns = (
-        TextColumn("{task.description:<28}"),
-        BarColumn(bar_width=20),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[facts]}"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        yield progress, progress.add_task("[bold]all runs", total=runs, completed=done, facts="")
+def places_folder() -> Path:
+    """Where the locks of this machine's GPUs and CPU slots are; OELM_PLACES moves it."""
+    return Path(os.environ.get("OELM_PLACES") or Path(tempfile.gettempdir()) / f"oelm-places-{os.getuid()}")
+
+
+def _spawn(job: Job, place: Place, claim: Claim) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "TOKENIZERS_PARALLELISM": "false", **place.environment}
+    inherited = [claim.held.descriptor, *(lock.descriptor for lock in place.locks)]
+    with refusing_storage(console_log(job.folder)), console_log(job.folder).open("ab") as log:
+        # A session of its own: the terminal's Ctrl-C reaches only us, and we ask the runs to save.
+        return subprocess.Popen(
+            _command(job),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=environment,
+            pass_fds=inherited,
+            start_new_session=True,
+        )
+
+
+def _command(job: Job) -> Sequence[str]:
+    train = ["-m", "oelm", "train", "--config", str(RunFolder(job.folder).config_file), "--resume"]
+    if job.processes == 1:
+        return [sys.executable, *train]
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(job.processes)]
+    return [sys.executable, *torchrun, *train]

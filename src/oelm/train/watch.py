@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
-from oelm.base.errors import OelmError
+from oelm.base.errors import DivergedError, OelmError
 from oelm.base.runtime import Runtime
 from oelm.config.record import Event, RunState, StateFile, StepEvent, ValidationEvent
 from oelm.config.run import RunConfig
@@ -70,6 +70,7 @@ def _ending(heart: Heart, log: LogFile) -> Iterator[None]:
         end, reason = RunState.INTERRUPTED, str(error)
         raise
     except OelmError as error:
+        end = RunState.DIVERGED if isinstance(error, DivergedError) else RunState.FAILED
         reason = str(error)
         raise
     except BaseException as error:

@@ -1,0 +1,143 @@
+"""Which GPUs of a shared server are idle: no process on them and enough free memory, for long enough."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from oelm.base.errors import ConfigError
+
+_GIB = 1 << 30
+
+
+@dataclass(frozen=True)
+class GpuReading:
+    """One GPU as NVML shows it at this moment."""
+
+    index: int
+    uuid: str
+    name: str
+    processes: tuple[int, ...]
+    """Ids of all processes on it, whoever's they are."""
+    free_bytes: int
+
+
+@dataclass(frozen=True)
+class IdleRule:
+    """When a GPU counts as idle. Inside a container NVML may hide processes of others: memory still shows them."""
+
+    free_bytes: int = 8 * _GIB
+    seconds: float = 30.0
+
+
+def read_gpus() -> tuple[GpuReading, ...]:
+    """All GPUs that we may use, or none where there is no driver."""
+    with _nvml() as nvml:
+        if nvml is None:
+            return ()
+        allowed = _visible(os.environ.get("CUDA_VISIBLE_DEVICES"))
+        handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
+        readings = (_read(nvml, index, handle) for index, handle in enumerate(handles))
+        return tuple(reading for reading in readings if _is_allowed(reading, allowed))
+
+
+@contextmanager
+def _nvml() -> Iterator[Any]:
+    """NVML while it is open; None where there is no driver."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        yield None
+        return
+    try:
+        yield pynvml
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _read(nvml: Any, index: int, handle: Any) -> GpuReading:
+    processes: list[int] = []
+    for ask in (nvml.nvmlDeviceGetComputeRunningProcesses, nvml.nvmlDeviceGetGraphicsRunningProcesses):
+        with suppress(nvml.NVMLError):  # some drivers do not answer one of the two
+            processes += [process.pid for process in ask(handle)]
+    return GpuReading(
+        index=index,
+        uuid=_text(nvml.nvmlDeviceGetUUID(handle)),
+        name=_text(nvml.nvmlDeviceGetName(handle)),
+        processes=tuple(sorted(set(processes))),
+        free_bytes=int(nvml.nvmlDeviceGetMemoryInfo(handle).free),
+    )
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _visible(setting: str | None) -> tuple[str, ...] | None:
+    """The entries of CUDA_VISIBLE_DEVICES: indices or (beginnings of) UUIDs; None if all are visible."""
+    return None if setting is None else tuple(part.strip() for part in setting.split(",") if part.strip())
+
+
+def _is_allowed(reading: GpuReading, allowed: Sequence[str] | None) -> bool:
+    if allowed is None:
+        return True
+    return any(entry == str(reading.index) or (entry and reading.uuid.startswith(entry)) for entry in allowed)
+
+
+@dataclass
+class IdleGpus:
+    """Remembers since when each GPU has looked idle; a foreign process, or memory in use, starts the wait anew."""
+
+    rule: IdleRule
+    read: Callable[[], tuple[GpuReading, ...]] = read_gpus
+    clock: Callable[[], float] = time.monotonic
+    _since: dict[str, float] = field(default_factory=dict)
+    _seen: dict[str, GpuReading] = field(default_factory=dict)
+
+    def idle(self) -> list[GpuReading]:
+        """GPUs that have been idle for long enough. (Our own runs are processes like any other.)"""
+        now = self.clock()
+        readings = self.read()
+        self._seen = {reading.uuid: reading for reading in readings}
+        for reading in readings:
+            if self._busy(reading):
+                self._since.pop(reading.uuid, None)
+            else:
+                self._since.setdefault(reading.uuid, now)
+        return [
+            reading
+            for reading in readings
+            if reading.uuid in self._since and now - self._since[reading.uuid] >= self.rule.seconds
+        ]
+
+    def complaints(self) -> list[str]:
+        """Why the others are not idle, a phrase each."""
+        found = []
+        for reading in self._seen.values():
+            if reading.processes:
+                found.append(f"GPU {reading.index} has {len(reading.processes)} process(es)")
+            elif reading.free_bytes < self.rule.free_bytes:
+                found.append(f"GPU {reading.index} has {reading.free_bytes / _GIB:.1f} GiB free")
+            elif reading.uuid in self._since:
+                waited = self.clock() - self._since[reading.uuid]
+                if waited < self.rule.seconds:
+                    found.append(f"GPU {reading.index} idle for {waited:.0f} of {self.rule.seconds:.0f} s")
+        return found
+
+    def _busy(self, reading: GpuReading) -> bool:
+        return bool(reading.processes) or reading.free_bytes < self.rule.free_bytes
+
+
+def require_gpus(needed: int) -> tuple[GpuReading, ...]:
+    """All GPUs, or an error that says why there are none."""
+    readings = read_gpus()
+    if len(readings) < needed:
+        raise ConfigError(
+            f"{needed} GPU(s) needed and NVML shows {len(readings)}",
+            "check `nvidia-smi` and CUDA_VISIBLE_DEVICES, or use --on cpu",
+        )
+    return readings

@@ -1,0 +1,192 @@
+"""From a cell of a study to a complete config: on data that is there, or, for a plan, on data that is still to come."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+from rich.console import Console
+
+from oelm.config.finetune import FinetuneRequest
+from oelm.config.labelled import LabelledData, LabelledSource
+from oelm.config.manifest import TokenizerKind
+from oelm.config.methods import parse_method
+from oelm.config.model import GPT2_VOCABULARY
+from oelm.config.pretrained import HuggingFaceModel
+from oelm.config.request import TrainRequest, resolve_on
+from oelm.config.run import DataConfig, RunConfig
+from oelm.config.settings import Settings, describe, parse
+from oelm.data.prepare import BusyFolderError, prepare
+from oelm.data.request import PrepareRequest
+from oelm.data.tokens import MANIFEST_FILE, read_manifest
+from oelm.experiments.finetune import resolve_finetune
+from oelm.experiments.matrix import Cell, Resolve
+from oelm.experiments.study import Prepared
+from oelm.experiments.study_file import StudyFile
+
+NOT_YET = "not prepared yet"
+"""Stands for the digest of data and models that a plan has not seen."""
+
+_BYTES_VOCABULARY = 257
+_BUSY_SECONDS = 2.0
+S = TypeVar("S", bound=Settings)
+
+
+def resolve_on_data(file: StudyFile, tokens: Path, console: Console) -> Resolve:
+    """Prepare what is not there yet (waiting for another process that does the same); then resolve on it."""
+    if file.study.finetune is not None:
+        return lambda cell, changes: resolve_finetune(_finetune_request(file, cell, changes))
+    folders = {name: _prepared_folder(file, name, tokens, console) for name in file.study.data}
+    seen = {name: _seen(folder) for name, folder in folders.items()}
+
+    def resolve(cell: Cell, changes: Mapping[str, Any]) -> RunConfig:
+        return resolve_on(_train_request(file, cell, changes), *seen[cell.data])
+
+    return resolve
+
+
+def resolve_for_plan(file: StudyFile, tokens: Path) -> Resolve:
+    """Resolve without preparing or fetching anything: what is not there is taken from what the file asks for."""
+    if file.study.finetune is not None:
+        return lambda cell, changes: _planned_finetune(_finetune_request(file, cell, changes))
+
+    def resolve(cell: Cell, changes: Mapping[str, Any]) -> RunConfig:
+        request = _corpus(file, cell.data)
+        folder = Path(request.tokens) if isinstance(request, Prepared) else tokens / cell.data
+        if isinstance(request, Prepared) or (folder / MANIFEST_FILE).is_file():
+            vocabulary, data = _seen(folder)
+        else:
+            vocabulary = _vocabulary(request)
+            data = DataConfig(folder=str(folder), name=cell.data, digest=NOT_YET)
+        return resolve_on(_train_request(file, cell, changes), vocabulary, data)
+
+    return resolve
+
+
+def corpora(file: StudyFile) -> dict[str, PrepareRequest | Prepared | LabelledSource]:
+    """What each entry of `data` stands for, or a complaint about the first wrong one."""
+    if file.study.finetune is not None:
+        return {name: _labelled(file, name) for name in file.study.data}
+    return {name: _corpus(file, name) for name in file.study.data}
+
+
+def _prepared_folder(file: StudyFile, name: str, tokens: Path, console: Console) -> Path:
+    request = _corpus(file, name)
+    if isinstance(request, Prepared):
+        return Path(request.tokens)
+    said = False
+    while True:
+        try:
+            prepare(request, tokens / name)
+        except BusyFolderError:
+            if not said:
+                console.print(f"{tokens / name}: another process is preparing it; waiting", highlight=False)
+            said = True
+            time.sleep(_BUSY_SECONDS)
+        else:
+            return tokens / name
+
+
+def _seen(folder: Path) -> tuple[int, DataConfig]:
+    manifest = read_manifest(folder)
+    data = DataConfig(folder=str(folder), name=manifest.name, digest=manifest.digest)
+    return manifest.tokenizer.vocabulary, data
+
+
+def _corpus(file: StudyFile, name: str) -> PrepareRequest | Prepared:
+    values = file.study.data[name]
+    if "tokens" in values:
+        return _parsed(file, Prepared, values, ("data", name))
+    return _parsed(file, PrepareRequest, {"name": name, **values}, ("data", name))
+
+
+def _labelled(file: StudyFile, name: str) -> LabelledSource:
+    adapter: TypeAdapter[LabelledSource] = TypeAdapter(LabelledSource)
+    try:
+        return adapter.validate_python({"name": name, **file.study.data[name]})
+    except ValidationError as error:
+        raise file.complaint(("data", name), describe(error)) from error
+
+
+def _parsed(file: StudyFile, kind: type[S], values: Mapping[str, Any], place: tuple[str, ...]) -> S:
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        raise file.complaint((*place, *error.errors()[0]["loc"]), describe(error)) from error
+
+
+def _train_request(file: StudyFile, cell: Cell, changes: Mapping[str, Any]) -> TrainRequest:
+    return _requested(file, TrainRequest, cell, {**cell.settings(file.study), **changes})
+
+
+def _finetune_request(file: StudyFile, cell: Cell, changes: Mapping[str, Any]) -> FinetuneRequest:
+    values = {**cell.settings(file.study), **changes, "source": _labelled(file, cell.data)}
+    return _requested(file, FinetuneRequest, cell, values)
+
+
+def _requested(file: StudyFile, kind: type[S], cell: Cell, values: Mapping[str, Any]) -> S:
+    """Parse the settings of a run; a wrong one is traced back to where the file sets it."""
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        setting = str(error.errors()[0]["loc"][0]) if error.errors()[0]["loc"] else ""
+        raise file.complaint(_place_of(file, cell, setting), describe(error)) from error
+
+
+def _place_of(file: StudyFile, cell: Cell, setting: str) -> tuple[str | int, ...]:
+    study = file.study
+    if setting in cell.arm.settings:
+        return ("arms", study.arms.index(cell.arm), "settings", setting)
+    if setting in study.axes:
+        return ("axes", setting)
+    return ("train" if study.finetune is None else "finetune", setting)
+
+
+def _vocabulary(request: PrepareRequest) -> int:
+    match request.tokenizer:
+        case TokenizerKind.GPT2:
+            return GPT2_VOCABULARY
+        case TokenizerKind.BYTES:
+            return _BYTES_VOCABULARY
+        case TokenizerKind.BPE:
+            return request.vocabulary
+
+
+def _planned_finetune(request: FinetuneRequest) -> RunConfig:
+    """The config as far as it is known without the data and the model: the number of steps is a stand-in."""
+    per_step = request.batch_size * request.accumulate * request.processes
+    examples = request.train_examples or per_step
+    steps = max(1, round(request.epochs * examples / per_step))
+    values = {
+        "model": HuggingFaceModel(
+            source=request.model,
+            revision=request.revision,
+            digest=NOT_YET,
+            attention=request.attention,
+            train_biases=request.train_biases,
+        ),
+        "method": parse_method(request.method or "oelm"),
+        "data": LabelledData(
+            source=request.source,
+            labels=("0", "1"),
+            train_examples=examples,
+            holdout_examples=request.holdout_examples or 1,
+            max_length=request.max_length,
+            seed=request.data_seed,
+            digest=NOT_YET,
+        ),
+        "optim": {
+            **{name: getattr(request, name) for name in ("lr", "weight_decay", "clip", "beta1", "beta2")},
+            "warmup_steps": int(request.warmup_share * steps),
+        },
+        "train": {
+            **{name: getattr(request, name) for name in ("batch_size", "accumulate", "processes", "precision")},
+            "steps": steps,
+            "validate_every": steps,
+            "validation_sequences": request.holdout_examples or 1,
+        },
+        "machine": {"device": request.device, "save_every": steps},
+        "seed": request.seed,
+    }
+    return parse(RunConfig, values, "plan")

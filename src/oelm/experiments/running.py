@@ -1,0 +1,94 @@
+"""A whole study from its file to its records: data, tuning, the choice of learning rates, the final runs."""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from oelm.base.errors import CheckpointError
+from oelm.base.files import make_folder, write_text
+from oelm.experiments.coordinate import Outcome, bring_to_records, stop_file
+from oelm.experiments.engine import Engine
+from oelm.experiments.matrix import StudyRun, cells, final_runs, tuning_runs
+from oelm.experiments.resolving import resolve_on_data
+from oelm.experiments.selection import Selection, select, write_selection
+from oelm.experiments.study import study_name
+from oelm.experiments.study_file import StudyFile
+from oelm.train.folder import RunFolder
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A study whose runs have all ended well."""
+
+    tuning: tuple[StudyRun, ...]
+    final: tuple[StudyRun, ...]
+    selection: Selection | None
+
+
+def run_study(
+    file: StudyFile,
+    out: Path,
+    tokens: Path,
+    engine: Engine,
+    *,
+    only: Sequence[str],
+    at_once: int,
+    console: Console,
+) -> Finished:
+    """Bring every run of the study to its record; the same call later goes on where this one stopped."""
+    study, name = file.study, study_name(str(file.path))
+    chosen = cells(study, only)
+    stop_file(make_folder(out)).unlink(missing_ok=True)
+    resolve = resolve_on_data(file, tokens, console)
+    tuning = tuning_runs(study, name, chosen, out, resolve)
+    console.print(f"{study.title}: on {engine.describe()}", highlight=False, markup=False)
+
+    def bring(runs: Sequence[StudyRun], what: str) -> Outcome:
+        console.print(f"{what}: {len(runs)} runs", highlight=False)
+        return bring_to_records(
+            runs, engine, out, at_once=at_once, keep_checkpoints=study.keep_checkpoints, console=console
+        )
+
+    selection = None
+    if tuning:
+        _require_all(bring(tuning, "tuning"), len(tuning), may_diverge=True)
+        selection = select(tuning)
+        write_selection(selection, out / "selection.json")
+        _show(selection, console)
+    final = final_runs(study, name, chosen, out, resolve, selection.rates if selection else {})
+    _require_all(bring(final, "final"), len(final), may_diverge=False)
+    return Finished(tuple(tuning), tuple(final), selection)
+
+
+def keep_records(finished: Finished, file: StudyFile, results: Path) -> None:
+    """Copy what a report needs, and what was asked for, to a folder that is small enough to commit."""
+    for run in (*finished.tuning, *finished.final):
+        kept = make_folder(results / run.folder.parent.name / run.folder.name)
+        if RunFolder(run.folder).finished:
+            shutil.copy(RunFolder(run.folder).record_file, kept / "record.json")
+    if finished.selection is not None:
+        write_selection(finished.selection, results / "selection.json")
+    write_text(results / "study.yaml", file.path.read_text(encoding="utf-8"))
+
+
+def _show(selection: Selection, console: Console) -> None:
+    console.print("learning rates chosen by validation:", highlight=False)
+    for choice in selection.choices:
+        tried = ", ".join(
+            f"{trial.lr:g}: {'diverged' if trial.loss is None else f'{trial.loss:.4f}'}" for trial in choice.trials
+        )
+        edge = " [yellow](edge of the grid: a better one may lie beyond)[/]" if choice.at_edge else ""
+        console.print(f"  {choice.cell:<34} {choice.lr:g}{edge}   ({tried})", highlight=False)
+
+
+def _require_all(outcome: Outcome, total: int, *, may_diverge: bool) -> None:
+    lost = [*outcome.failed, *outcome.interrupted, *(() if may_diverge else outcome.diverged)]
+    if lost:
+        names = ", ".join(run.name for run in lost)
+        raise CheckpointError(
+            f"{len(lost)} of {total} runs have no record ({names})",
+            f"read {lost[0].folder / 'console.log'}, mend the cause and run the same command again",
+        )
