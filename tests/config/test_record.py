@@ -4,6 +4,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from builders import run_config
+from oelm.base.errors import OelmError
 from oelm.base.files import read_json, write_json
 from oelm.config.record import (
     TIME_FIELDS,
@@ -33,6 +34,26 @@ def test_a_record_survives_its_file(method: str, tmp_path: Any) -> None:
     assert again == record
     assert again.method == record.config.method.name == method
     assert again.config.fingerprint == record.fingerprint
+
+
+def test_only_a_reported_record_may_lack_parts() -> None:
+    values = make_record(run_config(), 2.5).model_dump(mode="json")
+    remark = {"english": "them", "chinese": "他们"}
+    for missing in (
+        {"audit": None},
+        {"flops": None},
+        {"environment": None},
+        {"result": {**values["result"], "loss": None}},
+    ):
+        with pytest.raises(ValidationError, match="a measured run has"):
+            Record.model_validate({**values, **missing})
+        reported = Record.model_validate({**values, **missing, "reported": {"study": remark, "id": "X"}})
+        assert reported.source == "reported"
+    with pytest.raises(OelmError, match="no loss was reported"):
+        _ = reported.loss
+    best = {**values["result"], "checkpoint": "best"}
+    with pytest.raises(ValidationError, match="that of its last step"):
+        Record.model_validate({**values, "result": best})
 
 
 def test_a_record_of_another_format_is_refused() -> None:

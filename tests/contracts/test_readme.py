@@ -19,7 +19,12 @@ ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 # What makes a command quick enough for a test; everything else runs as it stands in the README.
-QUICKER = {"--steps 1000": "--steps 20 --size tiny --seq-len 64 --validation-sequences 8"}
+QUICKER = {
+    "--steps 1000": "--steps 20 --size tiny --seq-len 64 --validation-sequences 8",
+    "run experiments/cpu/quick.yaml": "run experiments/cpu/quick.yaml --only baseline --only oelm --set seeds=[0] "
+    "--set tuning.grid=[1e-3,3e-3] --set train.steps=6 --set train.validation_sequences=8 "
+    "--set data.stories.source.text_bytes=100000",
+}
 
 
 def blocks(language):
@@ -48,13 +53,16 @@ def test_commands_run(tmp_path):
     stories = "\n<|endoftext|>\n".join(story(0, index) for index in range(300))
     (tmp_path / "my.txt").write_text(stories, encoding="utf-8")
     tiny_bert(tmp_path / "bert-base-uncased")
+    (tmp_path / "experiments").symlink_to(ROOT / "experiments")
     found = commands()
     verbs = [command.split()[1] for command in found]
-    assert verbs == ["prepare", "train", "train", "compare", "generate", "inspect", "finetune"]
+    whole_study = ["experiment", "experiment", "experiment", "report"]
+    assert verbs == ["prepare", "train", "train", "compare", "generate", *whole_study, "inspect", "finetune"]
     for command in found[:-1]:
         done = ran(command, tmp_path)
         assert done.returncode == 0, (command, done.stderr)
     assert (tmp_path / "runs/mine/oelm-seed0/record.json").is_file()
+    assert (tmp_path / "report.html").stat().st_size > 10_000
     offline = ran(found[-1], tmp_path)  # XNLI comes from the Hub
     assert offline.returncode == 2
     assert offline.stderr.startswith("error: cannot fetch xnli")

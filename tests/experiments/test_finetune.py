@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import transformers
+import yaml
 from rich.console import Console
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
@@ -25,7 +26,12 @@ from oelm.experiments.assemble import run
 from oelm.experiments.export import export_run
 from oelm.experiments.finetune import resolve_finetune
 from oelm.experiments.labelled_text import TextTokenizer
+from oelm.experiments.matrix import cells
+from oelm.experiments.planned_models import planned_counts
+from oelm.experiments.resolving import resolve_for_plan, resolve_on_data
+from oelm.experiments.study_file import StudyFile
 from oelm.experiments.subjects import subject_of
+from oelm.method.cost import weight_counts
 from oelm.surgery import convert
 from oelm.tasks.classification import Classification, Encoded
 from oelm.tasks.task import Batch
@@ -344,3 +350,36 @@ def test_two_processes_are_one_that_accumulates(folder: Path, tmp_path: Path) ->
     losses = [[point.train_loss for point in record.curve] for record in (together, alone)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
     assert together.result.loss == pytest.approx(alone.result.loss, rel=1e-4)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_plan_counts_what_the_run_will_count(folder: Path, tmp_path: Path, model: str) -> None:
+    """The data and the model are here, so that the plan and the run can be compared; the plan only reads shapes."""
+    study = {
+        "title": "praise",
+        "data": {
+            "praise": {
+                "kind": "files",
+                "train": {"path": str(folder / "train.tsv")},
+                "evaluate": {"dev": {"path": str(folder / "dev.tsv")}},
+                "columns": {"text": "sentence"},
+            }
+        },
+        "finetune": {"model": str(folder / model), "max_length": 24, "batch_size": 8, "warmup_share": 0.25},
+        "arms": ["baseline", "oelm", "oelm+until=0.5"],
+        "primary": "oelm",
+    }
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(study), encoding="utf-8")
+    file = StudyFile(tmp_path / "study.yaml")
+    plan, real = resolve_for_plan(file, tmp_path), resolve_on_data(file, tmp_path, Console(quiet=True))
+    for cell in cells(file.study):
+        ahead, config = plan(cell, {}), real(cell, {})
+        seen = {"digest": config.data.digest}
+        ahead = ahead.model_copy(
+            update={
+                "data": ahead.data.model_copy(update=seen),
+                "model": ahead.model.model_copy(update={"digest": config.model.digest}),
+            }
+        )
+        assert ahead == config
+        assert planned_counts(ahead) == weight_counts(config.method.plan, subject_of(config).table, config.train.steps)

@@ -1,21 +1,40 @@
-"""`oelm experiment`: a whole study from one file."""
+"""`oelm experiment`: whole studies from files."""
 
+import time
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from typer import Argument, Option, Typer
 
+from oelm.base.errors import ConfigError
 from oelm.cli.locations import RUNS, TOKENS
 
-experiment = Typer(no_args_is_help=True, rich_markup_mode=None)
+if TYPE_CHECKING:
+    from rich.console import Group
+    from rich.table import Table
 
-StudyPath = Annotated[Path, Argument(metavar="FILE", help="A study, such as experiments/cpu/quick.yaml.")]
+    from oelm.experiments.matrix import StudyRun
+    from oelm.experiments.plan import Plan
+    from oelm.experiments.running import Finished
+    from oelm.experiments.study_file import StudyFile
+
+experiment = Typer(
+    help="A whole study from one file: plan, run, status, logs, stop.", no_args_is_help=True, rich_markup_mode=None
+)
+
+Files = Annotated[
+    list[Path], Argument(metavar="FILE...", help="Studies (experiments/cpu/quick.yaml) or folders of them.")
+]
+OneFile = Annotated[Path, Argument(metavar="FILE", help="A study, such as experiments/cpu/quick.yaml.")]
 OutDir = Annotated[Path | None, Option("--out-dir", help="Folder for the runs. [default: runs/STUDY]")]
 Only = Annotated[list[str] | None, Option("--only", help="Only this arm, by name, method or id; may be repeated.")]
 Set = Annotated[list[str] | None, Option("--set", metavar="KEY=VALUE", help="Override, e.g. train.steps=200.")]
+
+_REFRESH_SECONDS = 2.0
 
 
 class On(StrEnum):
@@ -27,13 +46,31 @@ class On(StrEnum):
 
 
 @experiment.command()
+def plan(
+    files: Files,
+    out_dir: OutDir = None,
+    only: Only = None,
+    settings: Set = None,
+    tflops: Annotated[
+        float | None, Option(min=0.001, help="Matrix-product speed to plan for. [default: measured here]")
+    ] = None,
+) -> None:
+    """Print runs, counts, FLOPs, time, disk and confounds. Nothing is started, prepared or fetched."""
+    from oelm.experiments.plan import plan_study
+
+    console = Console()
+    for file, out in _studies(files, out_dir, settings):
+        _print_plan(plan_study(file, out, TOKENS, only or ()), console, tflops)
+
+
+@experiment.command()
 def run(
-    file: StudyPath,
+    files: Files,
     out_dir: OutDir = None,
     only: Only = None,
     settings: Set = None,
     on: Annotated[On, Option(help="auto: GPUs if NVML shows any.")] = On.AUTO,
-    at_once: Annotated[int | None, Option(min=1, help="Runs at a time. [default: all GPUs, or one per 1 core]")] = None,
+    at_once: Annotated[int | None, Option(min=1, help="Runs at a time. [default: as many as fit]")] = None,
     threads: Annotated[int | None, Option(min=1, help="Per run on a CPU. [default: cores / runs at a time]")] = None,
     gpu_free_gib: Annotated[float, Option(min=0, help="Free memory of an idle GPU.")] = 8.0,
     gpu_idle_seconds: Annotated[float, Option(min=0, help="How long it must be idle before a run is started.")] = 30.0,
@@ -47,27 +84,191 @@ def run(
     from oelm.experiments.coordinate import Stopped
     from oelm.experiments.places import choose_engine
     from oelm.experiments.running import keep_records, run_study
-    from oelm.experiments.study_file import StudyFile
-
-    console = Console()
-    study_file = StudyFile(file, settings or ())
-    engine, most = choose_engine(on.value, at_once, threads, free_gib=gpu_free_gib, idle_seconds=gpu_idle_seconds)
-    try:
-        finished = run_study(
-            study_file, out_dir or _out(file), TOKENS, engine, only=only or (), at_once=most, console=console
-        )
-    except Stopped as stopped:
-        console.print(str(stopped))
-        raise typer.Exit(stopped.exit_code) from stopped
-    if results is not None:
-        keep_records(finished, study_file, results)
     from oelm.report.output import OutputFormat, compare_and_write
 
-    folders = [each.folder for each in finished.final]
-    compare_and_write(folders, study_file.study.margin, console, OutputFormat.TABLE)
+    console = Console()
+    studies = _studies(files, out_dir, settings)
+    engine, most = choose_engine(on.value, at_once, threads, free_gib=gpu_free_gib, idle_seconds=gpu_idle_seconds)
+    for file, out in studies:
+        try:
+            finished = run_study(file, out, TOKENS, engine, only=only or (), at_once=most, console=console)
+        except Stopped as stopped:
+            console.print(str(stopped))
+            raise typer.Exit(stopped.exit_code) from stopped
+        if results is not None:
+            keep_records(finished, file, results)
+        compare_and_write(finished.comparable, file.study.margin, console, OutputFormat.TABLE)
+        if any(arm.reported for arm in file.study.arms):
+            _print_reported(finished, console)
 
 
-def _out(file: Path) -> Path:
+@experiment.command()
+def status(
+    files: Files,
+    out_dir: OutDir = None,
+    only: Only = None,
+    settings: Set = None,
+    once: Annotated[bool, Option("--once", help="Print it once, also on a terminal.")] = False,
+) -> None:
+    """Every run: state, step, loss, perplexity, tokens/s, time left, device. On a terminal it stays up to date."""
+    from rich.live import Live
+
+    console = Console()
+    plans = [_planned(file, out, only) for file, out in _studies(files, out_dir, settings)]
+    if once or not console.is_terminal:
+        console.print(_status(plans))
+        return
+    with Live(_status(plans), console=console, auto_refresh=False) as live:
+        try:
+            while True:
+                time.sleep(_REFRESH_SECONDS)
+                live.update(_status(plans), refresh=True)
+        except KeyboardInterrupt:
+            return
+
+
+@experiment.command()
+def logs(
+    file: OneFile,
+    name: Annotated[str, Argument(metavar="RUN", help="A run's name, or the beginning of one, as in `status`.")],
+    out_dir: OutDir = None,
+    settings: Set = None,
+    follow: Annotated[bool, Option("-f", "--follow", help="Go on as the run writes, until it ends.")] = False,
+    lines: Annotated[int, Option("-n", "--lines", min=0, help="How many of the last lines.")] = 40,
+) -> None:
+    """Print what a run printed."""
+    from oelm.experiments.logs import log_lines
+
+    ((study_file, out),) = _studies([file], out_dir, settings)
+    chosen = _one_run(_planned(study_file, out, None), name)
+    console = Console()
+    for line in log_lines(chosen, lines, follow=follow):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+@experiment.command()
+def stop(
+    file: OneFile,
+    name: Annotated[str | None, Argument(metavar="[RUN]", help="One run. Without it, the whole study.")] = None,
+    out_dir: OutDir = None,
+    settings: Set = None,
+    wait: Annotated[float, Option(min=0, help="Seconds to wait for runs to save themselves.")] = 120.0,
+) -> None:
+    """Ask coordinators and runs to save and end; `run` goes on later."""
+    from oelm.experiments.stopping import ask_to_save, stop_study
+
+    ((study_file, out),) = _studies([file], out_dir, settings)
+    planned, console = _planned(study_file, out, None), Console()
+    if name is not None:
+        chosen = _one_run(planned, name)
+        asked = ask_to_save(chosen)
+        console.print(f"{chosen.name}: {'asked to save and end' if asked else 'is not running'}")
+        raise typer.Exit(0 if asked else 1)
+    still = stop_study(planned.runs, out, wait_seconds=wait)
+    if still:
+        console.print(f"still running: {', '.join(each.name for each in still)}", highlight=False)
+        raise typer.Exit(1)
+    console.print("stopped; `oelm experiment run` goes on", highlight=False)
+
+
+def _studies(
+    files: Sequence[Path], out_dir: Path | None, settings: Sequence[str] | None
+) -> list[tuple["StudyFile", Path]]:
+    """Every study with its folder; all of them are read before anything is done with the first."""
     from oelm.experiments.study import study_name
+    from oelm.experiments.study_file import StudyFile
 
-    return RUNS / study_name(str(file))
+    paths = [path for given in files for path in (sorted(given.glob("*.yaml")) if given.is_dir() else [given])]
+    if not paths:
+        raise ConfigError(f"there is no study in {files[0]}", "give a .yaml file, or a folder that holds some")
+    if out_dir is not None and len(paths) > 1:
+        raise ConfigError("--out-dir is for one study", "leave it out: each study has its own folder in runs/")
+    return [(StudyFile(path, settings or ()), out_dir or RUNS / study_name(str(path))) for path in paths]
+
+
+def _planned(file: "StudyFile", out: Path, only: Sequence[str] | None) -> "Plan":
+    from oelm.experiments.plan import plan_study
+
+    return plan_study(file, out, TOKENS, only or ())
+
+
+def _print_plan(plan: "Plan", console: Console, tflops: float | None) -> None:
+    from oelm.experiments.tables import plan_table
+    from oelm.report.planned import planned_confounds, planned_sentence
+
+    study = plan.study
+    console.print(f"[bold]{plan.name}[/]: {study.title} ({study.kind})", highlight=False)
+    if study.question:
+        console.print(study.question, highlight=False, markup=False)
+    console.print(plan_table(plan))
+    console.print(_runs(plan), highlight=False)
+    console.print(_costs(plan, tflops), highlight=False)
+    warnings = planned_confounds([each.config for each in plan.final], [each.cell.name for each in plan.final])
+    for found in warnings:
+        console.print(f"[yellow]confound[/] {planned_sentence(found)}", highlight=False)
+    if not warnings:
+        console.print("no confounds in the plan", highlight=False)
+    console.print()
+
+
+def _print_reported(finished: "Finished", console: Console) -> None:
+    from oelm.experiments.tables import reported_table
+    from oelm.train.folder import RunFolder
+
+    cells = list(dict.fromkeys(each.cell.name for each in finished.final))
+    runs = {name: [each for each in finished.final if each.cell.name == name] for name in cells}
+    records = {name: [RunFolder(each.folder).record() for each in group] for name, group in runs.items()}
+    console.print("[bold]Beside what the original study reported[/] (its figures are one seed each)", highlight=False)
+    console.print(reported_table([group[0].cell for group in runs.values()], records))
+
+
+def _runs(plan: "Plan") -> str:
+    study, tuned = plan.study, ""
+    if study.tuning is not None:
+        grid = ", ".join(f"{lr:g}" for lr in study.tuning.grid)
+        tuned = f"{len(plan.tuning)} tuning runs (lr {grid}; seed {study.tuning.seed}) and "
+    done = f", {plan.done} done" if plan.done else ""
+    return (
+        f"{tuned}{len(plan.final)} final runs (seeds {', '.join(map(str, study.seeds))}){done}; primary arm "
+        f"{study.primary}, margin {study.margin:g}; data: {', '.join(study.data)}"
+    )
+
+
+def _costs(plan: "Plan", tflops: float | None) -> str:
+    from oelm.config.model import GPTConfig
+    from oelm.experiments.plan import estimated_seconds, matmul_flops_per_second
+    from oelm.experiments.tables import written_bytes, written_seconds
+
+    disk = "" if plan.disk_bytes is None else f"; disk up to {written_bytes(plan.disk_bytes)}"
+    model = plan.rows[0].config.model
+    if plan.flops is None or not isinstance(model, GPTConfig):
+        return f"FLOPs and time are known once the model is here{disk}"
+    speed = tflops * 1e12 if tflops else matmul_flops_per_second(model.width)
+    where = f"at {speed / 1e12:.3g} TFLOP/s of matrix products{'' if tflops else ', measured on this machine'}"
+    seconds = written_seconds(estimated_seconds(plan.flops, speed))
+    return f"to do: {plan.flops:.3g} FLOPs, about {seconds} {where} and half of it reached{disk}"
+
+
+def _status(plans: Sequence["Plan"]) -> "Group":
+    from rich.console import Group
+
+    from oelm.experiments.standing import standing
+    from oelm.experiments.tables import status_table, summary
+
+    parts: list[str | Table] = []
+    for each in plans:
+        rows = [standing(planned) for planned in each.runs]
+        parts += [f"[bold]{each.name}[/]: {summary(rows)}", status_table(rows)]
+        parts += [f"[red]{row.run.name}[/]: {row.reason}" for row in rows if row.reason and row.stage == "failed"]
+    return Group(*parts)
+
+
+def _one_run(plan: "Plan", name: str) -> "StudyRun":
+    exact = [each for each in plan.runs if each.name == name]
+    found = exact or [each for each in plan.runs if each.name.startswith(name)]
+    if len(found) != 1:
+        known = ", ".join(each.name for each in (found or plan.runs))
+        raise ConfigError(
+            f"{'several runs begin' if found else 'no run begins'} with {name!r}", f"give one of: {known}"
+        )
+    return found[0]

@@ -26,6 +26,7 @@ VERBS = {
     "export": "Write a run as a folder that transformers loads: AutoModelForCausalLM, or the fine-tuned model.",
     "experiment": "A whole study from one file: plan, run, status, logs, stop.",
     "compare": "Compare finished runs: arms paired by seed, ratios with intervals, a verdict against the margin.",
+    "report": "Write finished runs as one page: verdict, tables, curves and views, in English and Chinese.",
     "methods": "List the named methods and the modifiers that vary them.",
 }
 """Each verb `v` is the function `v` of `oelm.cli.v`, with this first line (`experiment`: a group of verbs).
@@ -57,19 +58,18 @@ def command_line(arguments: list[str]) -> "Typer":
     app.callback(invoke_without_command=True)(print_version)
     wanted = next((argument for argument in arguments if not argument.startswith("-")), None)
     for verb, summary in VERBS.items():
-        if verb == wanted == "experiment":
-            from oelm.cli.experiment import experiment
-
-            app.add_typer(experiment, name=verb, help=summary)
-            continue
-        app.command(name=verb, help=None if verb == wanted else summary)(load(verb) if verb == wanted else _not_loaded)
+        loaded = load(verb) if verb == wanted else _not_loaded
+        if isinstance(loaded, typer.Typer):
+            app.add_typer(loaded, name=verb)
+        else:
+            app.command(name=verb, help=None if verb == wanted else summary)(loaded)
     return app
 
 
-def load(verb: str) -> Callable[..., None]:
-    """The function behind a verb."""
-    function: Callable[..., None] = getattr(import_module(f"oelm.cli.{verb}"), verb)
-    return function
+def load(verb: str) -> "Callable[..., None] | Typer":
+    """The function, or the group of verbs, behind a verb."""
+    loaded: Callable[..., None] | Typer = getattr(import_module(f"oelm.cli.{verb}"), verb)
+    return loaded
 
 
 def _not_loaded() -> None:

@@ -1,10 +1,11 @@
 """What a run leaves behind: its events, its state while it runs, and `record.json`, all that a report reads."""
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from oelm.base.errors import CheckpointError
 from oelm.config.run import RunConfig
 from oelm.config.settings import Settings
 
@@ -136,17 +137,17 @@ class LayerGeometry(Settings):
 
 
 class Timing(Settings):
-    """Synchronised step times with warm-up steps and validation left out."""
+    """Synchronised step times with warm-up steps and validation left out. A reported run may lack any of them."""
 
-    measured_steps: int
-    mean_step_seconds: float
-    median_step_seconds: float
-    tokens_per_second: float
-    training_seconds: float
-    validation_seconds: float
-    wall_seconds: float
+    measured_steps: int | None = None
+    mean_step_seconds: float | None = None
+    median_step_seconds: float | None = None
+    tokens_per_second: float | None = None
+    training_seconds: float | None = None
+    validation_seconds: float | None = None
+    wall_seconds: float | None = None
     """All sessions of the run together, start-up included."""
-    peak_bytes: int
+    peak_bytes: int | None = None
     """Of device memory on a GPU, of the process on a CPU."""
 
 
@@ -169,18 +170,24 @@ class CurvePoint(Settings):
 
     step: int
     tokens: int
-    seconds: float
+    seconds: float | None
+    """None where only the loss was reported."""
     loss: float
     train_loss: float | None
 
 
 class Result(Settings):
-    """The result of a run is its last step; the best checkpoint is kept for use and shown as such."""
+    """The result of a run is its last step; the best checkpoint is kept for use and shown as such.
 
-    loss: float
+    Of a reported run, what is None was not reported.
+    """
+
+    loss: float | None
     measures: dict[str, float]
-    best_step: int
-    best_loss: float
+    best_step: int | None
+    best_loss: float | None
+    checkpoint: Literal["last", "best", "unknown"] = "last"
+    """Which one the figures are of: always the last of a run of ours."""
 
 
 class Evaluation(Settings):
@@ -191,7 +198,8 @@ class Evaluation(Settings):
     step: int
     measures: dict[str, float]
     predictions: str
-    """The class predicted for each example, in the order of the set, with spaces between: one line of the record."""
+    """The class predicted for each example, in the order of the set, with spaces between: one line of the record.
+    Empty where only the accuracy was reported; likewise `labels`."""
     labels: str
 
 
@@ -207,26 +215,82 @@ class Environment(Settings):
     git_dirty: bool | None
 
 
+class Remark(Settings):
+    """One sentence in each language of the report."""
+
+    english: str
+    chinese: str
+
+
+class TrainingPoint(Settings):
+    """Training loss and learning rate at a step, as reported."""
+
+    step: int
+    loss: float
+    lr: float
+
+
+class Reported(Settings):
+    """What marks a record as somebody else's: their name for the run, their figures as printed, our remarks on them."""
+
+    study: Remark
+    """Whose it is, as the end of "as reported by"."""
+    id: str
+    perplexity: float | None = None
+    """As printed; rounding keeps it from being exactly exp(loss)."""
+    unstated: tuple[str, ...] = ()
+    """Settings of the config that the study does not state, by their paths: their values are only usual ones."""
+    training: tuple[TrainingPoint, ...] = ()
+    remarks: tuple[Remark, ...] = ()
+
+
 class Record(Settings):
-    """`record.json`: written last and atomically, so that its existence means that the run is done."""
+    """`record.json`: written last and atomically, so that its existence means that the run is done.
+
+    A record of ours has every part. One that holds what another study reported says so and may lack flops, audit and
+    environment: what is not known is None, never guessed.
+    """
 
     format: Literal[1] = 1
+    reported: Reported | None = None
     task: str
     fingerprint: str
     config: RunConfig
     result: Result
     curve: tuple[CurvePoint, ...]
     counts: WeightCounts
-    flops: FlopCounts
+    flops: FlopCounts | None
     geometry: tuple[LayerGeometry, ...]
     timing: Timing
-    audit: FreezeAudit
+    audit: FreezeAudit | None
     evaluations: tuple[Evaluation, ...] = ()
     bytes_per_token: float | None
-    environment: Environment
+    environment: Environment | None
     sessions: int
 
     @property
     def method(self) -> str:
         """The name of the method: the arm."""
         return self.config.method.name
+
+    @property
+    def source(self) -> Literal["measured", "reported"]:
+        """Whether the figures are ours or another study's."""
+        return "measured" if self.reported is None else "reported"
+
+    @property
+    def loss(self) -> float:
+        """The validation loss of the last step. Only a reported run can lack it: ask for `result.loss` there."""
+        if self.result.loss is None:
+            raise CheckpointError(f"no loss was reported for {self.method}", "compare it by what was reported")
+        return self.result.loss
+
+    @model_validator(mode="after")
+    def _ours_is_complete(self) -> Self:
+        if self.reported is None:
+            parts = (self.flops, self.audit, self.environment, self.result.loss, self.timing.median_step_seconds)
+            if any(part is None for part in parts):
+                raise ValueError("a measured run has loss, flops, timing, audit and environment")
+            if self.result.checkpoint != "last":
+                raise ValueError("the result of a measured run is that of its last step")
+        return self

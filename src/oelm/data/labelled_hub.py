@@ -23,6 +23,9 @@ class LabelledSet:
     columns: Columns
     evaluate: dict[str, str]
     """Name of the evaluation set -> split on the Hub."""
+    labels: tuple[str, ...]
+    train_examples: int
+    """As published: a plan needs them before anything is fetched. A run counts what it reads."""
     has_variants: bool = False
 
     @property
@@ -32,15 +35,45 @@ class LabelledSet:
 
 
 _PAIR = Columns(text="premise", pair="hypothesis")
+_INFERENCE = ("contradiction", "entailment", "neutral")
 LABELLED_SETS: dict[str, LabelledSet] = {
-    "sst2": LabelledSet("nyu-mll/glue", "sst2", Columns(text="sentence"), {"dev": "validation"}),
-    "mnli": LabelledSet(
-        "nyu-mll/glue", "mnli", _PAIR, {"matched": "validation_matched", "mismatched": "validation_mismatched"}
+    "sst2": LabelledSet(
+        "nyu-mll/glue", "sst2", Columns(text="sentence"), {"dev": "validation"}, ("negative", "positive"), 67_349
     ),
-    "xnli": LabelledSet("facebook/xnli", "en", _PAIR, {"test": "test"}, has_variants=True),
-    "ag-news": LabelledSet("fancyzhx/ag_news", None, Columns(text="text"), {"test": "test"}),
-    "imdb": LabelledSet("stanfordnlp/imdb", "plain_text", Columns(text="text"), {"test": "test"}),
+    "mnli": LabelledSet(
+        "nyu-mll/glue",
+        "mnli",
+        _PAIR,
+        {"matched": "validation_matched", "mismatched": "validation_mismatched"},
+        _INFERENCE,
+        392_702,
+    ),
+    "xnli": LabelledSet("facebook/xnli", "en", _PAIR, {"test": "test"}, _INFERENCE, 392_702, has_variants=True),
+    "ag-news": LabelledSet(
+        "fancyzhx/ag_news",
+        None,
+        Columns(text="text"),
+        {"test": "test"},
+        ("Business", "Sci/Tech", "Sports", "World"),
+        120_000,
+    ),
+    "imdb": LabelledSet(
+        "stanfordnlp/imdb", "plain_text", Columns(text="text"), {"test": "test"}, ("neg", "pos"), 25_000
+    ),
 }
+
+
+def known_set(task: HubTask) -> LabelledSet:
+    """What is known of a set of the Hub without asking it."""
+    if task.name not in LABELLED_SETS:
+        raise ConfigError(
+            f"unknown task {task.name!r}",
+            f"choose one of {', '.join(LABELLED_SETS)}, or give files: --train FILE --evaluate FILE",
+        )
+    row = LABELLED_SETS[task.name]
+    if task.variant and not row.has_variants:
+        raise ConfigError(f"{task.name} has no languages to choose from", "leave --language out")
+    return row
 
 
 def at_commit(task: HubTask) -> HubTask:
@@ -48,7 +81,7 @@ def at_commit(task: HubTask) -> HubTask:
 
     Without a revision, and where the Hub cannot be reached, it is the commit that was cached last.
     """
-    row = _row(task)
+    row = known_set(task)
     if is_commit(task.revision):
         return task
     try:
@@ -63,7 +96,7 @@ def at_commit(task: HubTask) -> HubTask:
 
 def fetch_labelled(task: HubTask) -> tuple[Examples, dict[str, Examples]]:
     """Training examples and evaluation examples by name, from the local cache or else from the Hub."""
-    task, row = at_commit(task), _row(task)
+    task, row = at_commit(task), known_set(task)
     assert task.revision is not None
     cached = _cached(row, _config(task), task.revision)
     if cached is None:
@@ -75,20 +108,8 @@ def fetch_labelled(task: HubTask) -> tuple[Examples, dict[str, Examples]]:
     return _examples(tables[_TRAIN], row.columns), evaluate
 
 
-def _row(task: HubTask) -> LabelledSet:
-    if task.name not in LABELLED_SETS:
-        raise ConfigError(
-            f"unknown task {task.name!r}",
-            f"choose one of {', '.join(LABELLED_SETS)}, or give files: --train FILE --evaluate FILE",
-        )
-    row = LABELLED_SETS[task.name]
-    if task.variant and not row.has_variants:
-        raise ConfigError(f"{task.name} has no languages to choose from", "leave --language out")
-    return row
-
-
 def _config(task: HubTask) -> str | None:
-    return task.variant or _row(task).config
+    return task.variant or known_set(task).config
 
 
 def _cached(row: LabelledSet, config: str | None, commit: str) -> dict[str, list[Path]] | None:

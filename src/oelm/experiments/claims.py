@@ -32,8 +32,9 @@ class ClaimNote(Settings):
     worker: int | None = None
     device: str | None = None
     beat_at: float
+    ended_at: float | None = None
     exit_code: int | None = None
-    """Of a worker that has ended."""
+    """Of a worker that ended by itself; none of one that its coordinator stopped, which anybody may go on with."""
 
 
 class Claim:
@@ -42,8 +43,9 @@ class Claim:
     def __init__(self, folder: Path, held: HeldFile) -> None:
         self._file = folder / "claim.json"
         self.held = held
+        self.previous = read_note(folder)
+        """What the last holder left."""
         self.note = ClaimNote(host=socket.gethostname(), coordinator=os.getpid(), beat_at=time.time())
-        self._write()
 
     @classmethod
     def take(cls, folder: Path) -> Self | None:
@@ -51,32 +53,44 @@ class Claim:
         held = HeldFile.take(folder / "claim.lock")
         if held is None:
             return None
-        if is_held(folder / "run.lock") or _held_from_afar(folder):  # the first: started by hand
+        try:
+            if not is_held(folder / "run.lock") and not _held_from_afar(folder):  # the first: started by hand
+                return cls(folder, held)
+        except BaseException:
             held.let_go()
-            return None
-        return cls(folder, held)
+            raise
+        held.let_go()
+        return None
+
+    def begin(self) -> None:
+        """Write down that it is ours, for other machines and for people, before anything is started."""
+        self._renew()
 
     def started(self, worker: int | None, device: str) -> None:
         """Note who does the work."""
-        self._renew(worker=worker, device=device)
+        with suppress(OelmError):  # the worker is there, and will meet the same disk
+            self._renew(worker=worker, device=device)
 
     def beat(self) -> None:
         """Renew the note if it is time to."""
         if time.time() - self.note.beat_at > BEAT_SECONDS:
-            self._renew()
+            with suppress(OelmError):  # a full disk is no reason to stop runs that have their space
+                self._renew()
 
     def end(self, exit_code: int | None) -> None:
         """Note how the worker ended and let go."""
         try:
-            self._renew(exit_code=exit_code, beat_at=0.0)
+            with suppress(OelmError):
+                self._renew(exit_code=exit_code, ended_at=time.time())
         finally:
             self.held.let_go()
 
+    def give_back(self) -> None:
+        """Let go of a claim that nothing was done with; the last holder's note stays."""
+        self.held.let_go()
+
     def _renew(self, **changes: int | float | str | None) -> None:
         self.note = self.note.model_copy(update={"beat_at": time.time(), **changes})
-        self._write()
-
-    def _write(self) -> None:
         write_text(self._file, self.note.model_dump_json(indent=2) + "\n")
 
 
@@ -94,7 +108,7 @@ def is_claimed(folder: Path) -> bool:
 
 def _held_from_afar(folder: Path) -> bool:
     note = read_note(folder)
-    if note is None or note.host == socket.gethostname() or note.exit_code is not None:
+    if note is None or note.host == socket.gethostname() or note.ended_at is not None or note.exit_code is not None:
         return False
     with suppress(OSError, ValueError, OelmError):
         state = RunFolder(folder).state()

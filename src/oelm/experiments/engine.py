@@ -58,6 +58,10 @@ class Engine(Protocol):
         """Room for a run of so many processes, or None for now: ask again later."""
         ...
 
+    def refuse(self, processes: int) -> None:
+        """Raise if there will never be room for a run of so many processes."""
+        ...
+
     def describe(self) -> str:
         """What it starts runs on, in one line."""
         ...

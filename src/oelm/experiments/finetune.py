@@ -23,14 +23,24 @@ _MOST_HELD_OUT = 2000
 
 
 def resolve_finetune(request: FinetuneRequest) -> RunConfig:
-    """The complete config.
+    """The complete config of a run whose data and model are there, or can be fetched."""
+    return finetune_config(request, *finetune_parts(request))
 
-    Hold-out: a tenth of the training examples, at most 2,000. Validation: four times an epoch, on the hold-out.
-    Checkpoints: with every validation. Method: `oelm`, or the run's own for a GPT from a run.
-    """
+
+def finetune_parts(request: FinetuneRequest) -> tuple[ModelConfig, Method, LabelledData]:
+    """Model, method and data: what has to be read to know it, whatever the learning rate, the seed and the length."""
     model, method = _model_and_method(request)
     data = _data(request, model)
     _check_readable(model, request.max_length)
+    return model, method, data
+
+
+def finetune_config(request: FinetuneRequest, model: ModelConfig, method: Method, data: LabelledData) -> RunConfig:
+    """The complete config on this data.
+
+    Validation: four times an epoch, on the hold-out. Checkpoints: with every validation. Method: `oelm`, or the run's
+    own for a GPT from a run.
+    """
     examples = data.train_examples
     per_step = request.batch_size * request.accumulate * request.processes
     steps = max(1, round(request.epochs * examples / per_step))
@@ -56,6 +66,12 @@ def resolve_finetune(request: FinetuneRequest) -> RunConfig:
         "seed": request.seed,
     }
     return parse(RunConfig, values, "settings")
+
+
+def split_sizes(request: FinetuneRequest, count: int) -> tuple[int, int]:
+    """How many of `count` training examples are trained on and held out: a tenth, at most 2,000, is held out."""
+    held_out = request.holdout_examples or min(_MOST_HELD_OUT, max(1, (request.train_examples or count) // 10))
+    return request.train_examples or count - held_out, held_out
 
 
 def _model_and_method(request: FinetuneRequest) -> tuple[ModelConfig, Method]:
@@ -114,12 +130,12 @@ def _data(request: FinetuneRequest, model: ModelConfig) -> LabelledData:
     own = request.tokenizer if isinstance(model, GPTConfig) else None
     tokenizer = tokenizer_part(own)
     count = len(labelled.train)
-    held_out = request.holdout_examples or min(_MOST_HELD_OUT, max(1, (request.train_examples or count) // 10))
+    trained_on, held_out = split_sizes(request, count)
     split_training(count, train_examples=request.train_examples, holdout_examples=held_out, seed=request.data_seed)
     return LabelledData(
         source=source,
         labels=label_names([labelled.train]),
-        train_examples=request.train_examples or count - held_out,
+        train_examples=trained_on,
         holdout_examples=held_out,
         max_length=request.max_length,
         seed=request.data_seed,

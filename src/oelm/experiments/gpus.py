@@ -1,15 +1,19 @@
 """Which GPUs of a shared server are idle: no process on them and enough free memory, for long enough."""
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 from oelm.base.errors import ConfigError
 
 _GIB = 1 << 30
+_BLIND_SECONDS = 10.0
+"""Who has not looked for so long does not know what happened meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +30,7 @@ class GpuReading:
 
 @dataclass(frozen=True)
 class IdleRule:
-    """When a GPU counts as idle. Inside a container NVML may hide processes of others: memory still shows them."""
+    """When a GPU counts as idle. A container may hide the processes of others, but not the memory that they use."""
 
     free_bytes: int = 8 * _GIB
     seconds: float = 30.0
@@ -38,8 +42,10 @@ def read_gpus() -> tuple[GpuReading, ...]:
         if nvml is None:
             return ()
         allowed = _visible(os.environ.get("CUDA_VISIBLE_DEVICES"))
-        handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
-        readings = (_read(nvml, index, handle) for index, handle in enumerate(handles))
+        readings: list[GpuReading] = []
+        for index in range(nvml.nvmlDeviceGetCount()):
+            with suppress(nvml.NVMLError):  # one that fell off the bus is no reason to leave the others
+                readings.append(_read(nvml, index, nvml.nvmlDeviceGetHandleByIndex(index)))
         return tuple(reading for reading in readings if _is_allowed(reading, allowed))
 
 
@@ -78,31 +84,43 @@ def _text(value: str | bytes) -> str:
 
 
 def _visible(setting: str | None) -> tuple[str, ...] | None:
-    """The entries of CUDA_VISIBLE_DEVICES: indices or (beginnings of) UUIDs; None if all are visible."""
-    return None if setting is None else tuple(part.strip() for part in setting.split(",") if part.strip())
+    """The entries of CUDA_VISIBLE_DEVICES: indices or (beginnings of) UUIDs; None if all are visible.
+
+    As in CUDA, nothing counts from the first entry on that can be neither: `-1` hides all.
+    """
+    if setting is None:
+        return None
+    parts = [part.strip() for part in setting.split(",")]
+    return tuple(takewhile(lambda part: part.isdigit() or part.startswith(("GPU-", "MIG-")), parts))
 
 
 def _is_allowed(reading: GpuReading, allowed: Sequence[str] | None) -> bool:
     if allowed is None:
         return True
-    return any(entry == str(reading.index) or (entry and reading.uuid.startswith(entry)) for entry in allowed)
+    return any(entry == str(reading.index) or reading.uuid.startswith(entry) for entry in allowed)
 
 
 @dataclass
 class IdleGpus:
-    """Remembers since when each GPU has looked idle; a foreign process, or memory in use, starts the wait anew."""
+    """Remembers since when each GPU has looked idle.
+
+    A foreign process, memory in use, or a while in which nobody looked starts the wait anew.
+    """
 
     rule: IdleRule
     read: Callable[[], tuple[GpuReading, ...]] = read_gpus
     clock: Callable[[], float] = time.monotonic
     _since: dict[str, float] = field(default_factory=dict)
     _seen: dict[str, GpuReading] = field(default_factory=dict)
+    _looked: float = -math.inf
 
     def idle(self) -> list[GpuReading]:
         """GPUs that have been idle for long enough. (Our own runs are processes like any other.)"""
-        now = self.clock()
-        readings = self.read()
+        readings, now = self.read(), self.clock()
         self._seen = {reading.uuid: reading for reading in readings}
+        watched = now - self._looked <= _BLIND_SECONDS
+        self._since = {uuid: since for uuid, since in self._since.items() if watched and uuid in self._seen}
+        self._looked = now
         for reading in readings:
             if self._busy(reading):
                 self._since.pop(reading.uuid, None)

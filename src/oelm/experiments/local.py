@@ -5,6 +5,7 @@ over to the worker, so that a place is taken for exactly as long as somebody wor
 """
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,12 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from oelm.base.errors import ConfigError
 from oelm.base.files import refusing_storage
 from oelm.experiments.claims import Claim
 from oelm.experiments.engine import Job, Room, Worker
 from oelm.experiments.gpus import IdleGpus
 from oelm.experiments.locks import HeldFile
 from oelm.train.folder import RunFolder
+
+_PATIENT_TORCHRUN = {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "600"}
+"""Seconds that torchrun gives its processes to save themselves before it kills them."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,10 @@ class Places(Protocol):
 
     def take(self, processes: int) -> Place | None:
         """Room for a run of so many processes, or None for now."""
+        ...
+
+    def most(self) -> int | None:
+        """The most processes that a run may have here; None if there is no limit."""
         ...
 
     def describe(self) -> str:
@@ -56,18 +65,23 @@ class CpuSlots:
         self._folder = folder or places_folder()
 
     def take(self, processes: int) -> Place | None:
-        """One slot per process, all or none."""
+        """One slot per process, all or none; a run of more processes than slots gets as many, of fewer threads."""
         held: list[HeldFile] = []
-        for slot in range(self._count):
+        threads = max(1, min(self.threads, cores() // processes))
+        for slot in range(max(self._count, processes)):
             lock = HeldFile.take(self._folder / f"cpu-{slot}.lock")
             if lock is not None:
                 held.append(lock)
             if len(held) == processes:
                 # No CUDA: a run that was put on the CPU must not look for a GPU.
-                environment = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": str(self.threads)}
-                return Place(f"cpu x{self.threads * processes}", tuple(held), environment)
+                environment = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": str(threads)}
+                return Place(f"cpu x{threads * processes}", tuple(held), environment)
         for lock in held:
             lock.let_go()
+        return None
+
+    def most(self) -> int | None:
+        """No limit: more processes than cores are slow, not impossible."""
         return None
 
     def describe(self) -> str:
@@ -110,6 +124,10 @@ class GpuPlaces:
             lock.let_go()
         return None
 
+    def most(self) -> int | None:
+        """One per GPU."""
+        return self._total
+
     def describe(self) -> str:
         """How many, and when one counts as idle."""
         rule = self._gpus.rule
@@ -134,6 +152,15 @@ class LocalEngine:
         place = self._places.take(processes)
         return None if place is None else _Room(place)
 
+    def refuse(self, processes: int) -> None:
+        """More processes than this machine has GPUs would wait forever."""
+        most = self._places.most()
+        if most is not None and processes > most:
+            raise ConfigError(
+                f"a run of {processes} processes needs {processes} GPUs and there are {most}",
+                "lower `processes` in the study, or use --on cpu",
+            )
+
     def describe(self) -> str:
         """The places."""
         return self._places.describe()
@@ -149,7 +176,10 @@ class _Room:
 
     def start(self, job: Job, claim: Claim) -> Worker:
         try:
-            return _Process(_spawn(job, self._place, claim), self._place.device)
+            log = console_log(job.folder)
+            begins = log.stat().st_size if log.is_file() else 0
+            process = _spawn(job, self._place, claim)
+            return _Process(process, self._place.device, _Torchrun(log, begins) if job.processes > 1 else None)
         finally:
             self.give_back()  # the worker holds the locks now
 
@@ -159,8 +189,9 @@ class _Room:
 
 
 class _Process:
-    def __init__(self, process: subprocess.Popen[bytes], device: str) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], device: str, torchrun: "_Torchrun | None") -> None:
         self._process = process
+        self._torchrun = torchrun
         self.device = device
 
     @property
@@ -168,11 +199,27 @@ class _Process:
         return self._process.pid
 
     def exit_code(self) -> int | None:
-        return self._process.poll()
+        code = self._process.poll()
+        return code if self._torchrun is None or code != 1 else self._torchrun.exit_code()
 
     def stop(self) -> None:
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
+
+
+@dataclass(frozen=True)
+class _Torchrun:
+    """torchrun ends with 1 whatever its processes did; what they ended with stands in what it printed."""
+
+    log: Path
+    begins: int
+
+    def exit_code(self) -> int:
+        with self.log.open("rb") as log:
+            log.seek(self.begins)
+            codes = [int(code) for code in re.findall(rb"^ *exitcode *: (-?\d+) ", log.read(), re.MULTILINE)]
+        killed = [code for code in codes if code < 0 and -code != signal.SIGTERM]  # that one it sends itself
+        return next(iter([*killed, *codes]), 1)
 
 
 def console_log(folder: Path) -> Path:
@@ -191,7 +238,7 @@ def places_folder() -> Path:
 
 
 def _spawn(job: Job, place: Place, claim: Claim) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, "TOKENIZERS_PARALLELISM": "false", **place.environment}
+    environment = {**os.environ, "TOKENIZERS_PARALLELISM": "false", **_PATIENT_TORCHRUN, **place.environment}
     inherited = [claim.held.descriptor, *(lock.descriptor for lock in place.locks)]
     with refusing_storage(console_log(job.folder)), console_log(job.folder).open("ab") as log:
         # A session of its own: the terminal's Ctrl-C reaches only us, and we ask the runs to save.

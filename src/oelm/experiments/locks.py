@@ -4,12 +4,17 @@ The lock belongs to the open file, not to the process. A worker that inherits th
 coordinator took, also after the coordinator was killed: nobody else starts its run or takes its place meanwhile.
 """
 
+import errno
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
+from oelm.base.errors import StorageError
 from oelm.base.files import make_folder, refusing_storage
+
+_NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
 
 
 class HeldFile:
@@ -18,6 +23,7 @@ class HeldFile:
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
         self.descriptor = descriptor
+        self._open = True
 
     @classmethod
     def take(cls, path: Path) -> Self | None:
@@ -25,16 +31,21 @@ class HeldFile:
         make_folder(path.parent)
         with refusing_storage(path):
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(descriptor)
-                return None
+        try:
+            locked = _lock(descriptor, fcntl.LOCK_EX, path)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        if not locked:
+            os.close(descriptor)
+            return None
         return cls(path, descriptor)
 
     def let_go(self) -> None:
         """Close our descriptor: the lock is free unless a child still has it."""
-        os.close(self.descriptor)
+        if self._open:  # once only: the number may be another file's by now
+            self._open = False
+            os.close(self.descriptor)
 
 
 def is_held(path: Path) -> bool:
@@ -44,9 +55,34 @@ def is_held(path: Path) -> bool:
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return not _lock(descriptor, fcntl.LOCK_SH, path)
     finally:
         os.close(descriptor)
+
+
+def has_open(process: int, path: Path) -> bool:
+    """Whether a process of this machine has the file open: a number alone may have been given to another process."""
+    descriptors = Path(f"/proc/{process}/fd")
+    if not Path("/proc/self/fd").is_dir():  # not Linux: take the number's word for it
+        return True
+    with suppress(OSError):  # gone, or another person's
+        for descriptor in descriptors.iterdir():
+            with suppress(OSError):
+                if descriptor.samefile(path):
+                    return True
     return False
+
+
+def _lock(descriptor: int, kind: int, path: Path) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        raise StorageError(
+            f"the file system of {path} has no file locks, so two coordinators could start one run",
+            "choose a folder on a local disk, or mount the network one with locks",
+        ) from error
+    return True

@@ -33,9 +33,13 @@ class StudyRun:
     """One run and where it goes."""
 
     cell: Cell
-    name: str
     folder: Path
     config: RunConfig
+
+    @property
+    def name(self) -> str:
+        """Unique in the study."""
+        return self.folder.name
 
 
 Resolve = Callable[[Cell, Mapping[str, Any]], RunConfig]
@@ -71,10 +75,15 @@ def tuning_runs(study: Study, name: str, among: Sequence[Cell], out: Path, resol
         return []
     role = StudyRole(study=name, stage="tuning", primary=_primary(study), margin=study.margin)
     return [
-        _run(cell, f"{cell.name}-lr{lr:g}", out / "tuning", resolve, role, _shortened(study, cell, lr))
+        _run(cell, out / "tuning" / f"{cell.name}-lr{lr:g}", resolve, role, _shortened(study, cell, lr))
         for cell in among
         for lr in plan.grid
     ]
+
+
+def final_folder(out: Path, cell: Cell, seed: int) -> Path:
+    """Where a final run goes, whatever learning rate is chosen for it."""
+    return out / "final" / f"{cell.name}-seed{seed}"
 
 
 def final_runs(
@@ -85,8 +94,7 @@ def final_runs(
     return [
         _run(
             cell,
-            f"{cell.name}-seed{seed}",
-            out / "final",
+            final_folder(out, cell, seed),
             resolve,
             roles[cell.name],
             {"seed": seed, **({"lr": rates[cell.name]} if study.tuning else {})},
@@ -96,11 +104,8 @@ def final_runs(
     ]
 
 
-def _run(
-    cell: Cell, name: str, folder: Path, resolve: Resolve, role: StudyRole, changes: Mapping[str, Any]
-) -> StudyRun:
-    config = resolve(cell, changes).model_copy(update={"study": role})
-    return StudyRun(cell, name, folder / name, config)
+def _run(cell: Cell, folder: Path, resolve: Resolve, role: StudyRole, changes: Mapping[str, Any]) -> StudyRun:
+    return StudyRun(cell, folder, resolve(cell, changes).model_copy(update={"study": role}))
 
 
 def _final_role(study: Study, name: str, cell: Cell, resolve: Resolve) -> StudyRole:

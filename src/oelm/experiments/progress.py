@@ -59,12 +59,19 @@ class RunsDisplay:
     def finished(self, now: Standing) -> None:
         """A run has its record."""
         self._remove(now.run)
+        self._progress.advance(self._all)
         shown = f"accuracy {now.accuracy:.2%}" if now.accuracy is not None else f"perplexity {now.perplexity:.4g}"
         self._say(f"{now.run.name:<{_NAME_WIDTH}} {shown}")
+
+    def cut_off(self, run: StudyRun, how: str) -> None:
+        """A worker ended, and its run will go on."""
+        self._remove(run)
+        self._say(f"{run.name} {how}")
 
     def ended(self, run: StudyRun, how: str, lines: Sequence[str]) -> None:
         """A run ended without a record."""
         self._remove(run)
+        self._progress.advance(self._all)
         self._say(f"{run.name} {how}")
         for line in lines:
             self._say(f"    {line}")
@@ -85,7 +92,6 @@ class RunsDisplay:
             self._progress.update(self._all, facts=f"{len(waiting)} waiting" if waiting else "")
 
     def _remove(self, run: StudyRun) -> None:
-        self._progress.advance(self._all)
         if run.name in self._bars:
             self._progress.remove_task(self._bars.pop(run.name))
 

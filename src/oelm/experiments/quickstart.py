@@ -16,7 +16,5 @@ def run_quickstart(out: Path, *, seeds: int, steps: int, at_once: int, console: 
     every = max(10, steps // 5)  # a short trial should train more than it validates
     overrides = [f"seeds={list(range(seeds))}", f"train.steps={steps}", f"train.validate_every={every}"]
     engine, most = choose_engine("cpu", at_once, None, free_gib=0, idle_seconds=0)
-    finished = run_study(
-        StudyFile(STUDY, overrides), out, out / "data", engine, only=(), at_once=most, console=console
-    )
-    return [run.folder for run in finished.final]
+    finished = run_study(StudyFile(STUDY, overrides), out, out / "data", engine, only=(), at_once=most, console=console)
+    return list(finished.comparable)

@@ -11,17 +11,19 @@ from rich.console import Console
 from oelm.config.finetune import FinetuneRequest
 from oelm.config.labelled import LabelledData, LabelledSource
 from oelm.config.manifest import TokenizerKind
+from oelm.config.method import Method
 from oelm.config.methods import parse_method
 from oelm.config.model import GPT2_VOCABULARY
 from oelm.config.pretrained import HuggingFaceModel
 from oelm.config.request import TrainRequest, resolve_on
-from oelm.config.run import DataConfig, RunConfig
-from oelm.config.settings import Settings, describe, parse
+from oelm.config.run import DataConfig, ModelConfig, RunConfig
+from oelm.config.settings import Settings, describe
 from oelm.data.prepare import BusyFolderError, prepare
 from oelm.data.request import PrepareRequest
 from oelm.data.tokens import MANIFEST_FILE, read_manifest
-from oelm.experiments.finetune import resolve_finetune
+from oelm.experiments.finetune import finetune_config, finetune_parts, split_sizes
 from oelm.experiments.matrix import Cell, Resolve
+from oelm.experiments.planned_models import training_set
 from oelm.experiments.study import Prepared
 from oelm.experiments.study_file import StudyFile
 
@@ -36,12 +38,26 @@ S = TypeVar("S", bound=Settings)
 def resolve_on_data(file: StudyFile, tokens: Path, console: Console) -> Resolve:
     """Prepare what is not there yet (waiting for another process that does the same); then resolve on it."""
     if file.study.finetune is not None:
-        return lambda cell, changes: resolve_finetune(_finetune_request(file, cell, changes))
+        return _resolve_finetune_once(file)
     folders = {name: _prepared_folder(file, name, tokens, console) for name in file.study.data}
     seen = {name: _seen(folder) for name, folder in folders.items()}
 
     def resolve(cell: Cell, changes: Mapping[str, Any]) -> RunConfig:
         return resolve_on(_train_request(file, cell, changes), *seen[cell.data])
+
+    return resolve
+
+
+def _resolve_finetune_once(file: StudyFile) -> Resolve:
+    """Runs that differ in learning rate, seed and length share model and data, which are large: read them once."""
+    parts: dict[str, tuple[ModelConfig, Method, LabelledData]] = {}
+
+    def resolve(cell: Cell, changes: Mapping[str, Any]) -> RunConfig:
+        request = _finetune_request(file, cell, changes)
+        key = request.model_dump_json(exclude={"lr", "seed", "epochs"})
+        if key not in parts:
+            parts[key] = finetune_parts(request)
+        return finetune_config(request, *parts[key])
 
     return resolve
 
@@ -154,39 +170,24 @@ def _vocabulary(request: PrepareRequest) -> int:
 
 
 def _planned_finetune(request: FinetuneRequest) -> RunConfig:
-    """The config as far as it is known without the data and the model: the number of steps is a stand-in."""
+    """The config as far as it is known without data and model; of unknown data, one step an epoch is a stand-in."""
+    model = HuggingFaceModel(
+        source=request.model,
+        revision=request.revision,
+        digest=NOT_YET,
+        attention=request.attention,
+        train_biases=request.train_biases,
+    )
+    labels, count = training_set(request.source)
     per_step = request.batch_size * request.accumulate * request.processes
-    examples = request.train_examples or per_step
-    steps = max(1, round(request.epochs * examples / per_step))
-    values = {
-        "model": HuggingFaceModel(
-            source=request.model,
-            revision=request.revision,
-            digest=NOT_YET,
-            attention=request.attention,
-            train_biases=request.train_biases,
-        ),
-        "method": parse_method(request.method or "oelm"),
-        "data": LabelledData(
-            source=request.source,
-            labels=("0", "1"),
-            train_examples=examples,
-            holdout_examples=request.holdout_examples or 1,
-            max_length=request.max_length,
-            seed=request.data_seed,
-            digest=NOT_YET,
-        ),
-        "optim": {
-            **{name: getattr(request, name) for name in ("lr", "weight_decay", "clip", "beta1", "beta2")},
-            "warmup_steps": int(request.warmup_share * steps),
-        },
-        "train": {
-            **{name: getattr(request, name) for name in ("batch_size", "accumulate", "processes", "precision")},
-            "steps": steps,
-            "validate_every": steps,
-            "validation_sequences": request.holdout_examples or 1,
-        },
-        "machine": {"device": request.device, "save_every": steps},
-        "seed": request.seed,
-    }
-    return parse(RunConfig, values, "plan")
+    trained_on, held_out = split_sizes(request, count) if count else (request.train_examples or per_step, 1)
+    data = LabelledData(
+        source=request.source,
+        labels=labels,
+        train_examples=trained_on,
+        holdout_examples=request.holdout_examples or held_out,
+        max_length=request.max_length,
+        seed=request.data_seed,
+        digest=NOT_YET,
+    )
+    return finetune_config(request, model, parse_method(request.method or "oelm"), data)

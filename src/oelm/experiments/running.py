@@ -11,9 +11,9 @@ from oelm.base.errors import CheckpointError
 from oelm.base.files import make_folder, write_text
 from oelm.experiments.coordinate import Outcome, bring_to_records, stop_file
 from oelm.experiments.engine import Engine
-from oelm.experiments.matrix import StudyRun, cells, final_runs, tuning_runs
+from oelm.experiments.matrix import StudyRun, cells, final_folder, final_runs, tuning_runs
 from oelm.experiments.resolving import resolve_on_data
-from oelm.experiments.selection import Selection, select, write_selection
+from oelm.experiments.selection import Selection, select, select_where_ended, write_selection
 from oelm.experiments.study import study_name
 from oelm.experiments.study_file import StudyFile
 from oelm.train.folder import RunFolder
@@ -26,6 +26,8 @@ class Finished:
     tuning: tuple[StudyRun, ...]
     final: tuple[StudyRun, ...]
     selection: Selection | None
+    comparable: tuple[Path, ...]
+    """Folders of all final runs that have a record, also of arms that were run at another time."""
 
 
 def run_study(
@@ -56,11 +58,15 @@ def run_study(
     if tuning:
         _require_all(bring(tuning, "tuning"), len(tuning), may_diverge=True)
         selection = select(tuning)
-        write_selection(selection, out / "selection.json")
+        everything = tuning_runs(study, name, cells(study), out, resolve)  # arms may be run one after the other
+        write_selection(select_where_ended(everything), out / "selection.json")
         _show(selection, console)
     final = final_runs(study, name, chosen, out, resolve, selection.rates if selection else {})
     _require_all(bring(final, "final"), len(final), may_diverge=False)
-    return Finished(tuple(tuning), tuple(final), selection)
+    folders = (final_folder(out, cell, seed) for seed in study.seeds for cell in cells(study))
+    return Finished(
+        tuple(tuning), tuple(final), selection, tuple(folder for folder in folders if RunFolder(folder).finished)
+    )
 
 
 def keep_records(finished: Finished, file: StudyFile, results: Path) -> None:

@@ -48,6 +48,12 @@ def select(runs: Sequence[StudyRun]) -> Selection:
     return Selection(choices=tuple(_choose(cell, trials) for cell, trials in grids.items()))
 
 
+def select_where_ended(runs: Sequence[StudyRun]) -> Selection:
+    """The choices of all cells whose whole grid has ended; the others are left out."""
+    open_cells = {run.cell.name for run in runs if standing(run).stage not in (Stage.FINISHED, Stage.DIVERGED)}
+    return select([run for run in runs if run.cell.name not in open_cells])
+
+
 def write_selection(selection: Selection, path: Path) -> None:
     """Write it down: two coordinators write the same."""
     write_text(path, selection.model_dump_json(indent=2) + "\n")

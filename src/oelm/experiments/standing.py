@@ -1,17 +1,21 @@
 """Where a run stands, read from its folder alone: any process on any machine sees the same."""
 
+import signal
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from oelm.base.errors import OelmError
 from oelm.config.record import RunState, StateFile
-from oelm.experiments.claims import is_claimed, read_note
+from oelm.experiments.claims import ClaimNote, is_claimed, read_note
 from oelm.experiments.local import console_log
 from oelm.experiments.matrix import StudyRun
 from oelm.train.folder import RunFolder
 
+ASKED_TO_STOP = (128 + signal.SIGINT, 128 + signal.SIGTERM)
+"""Exit codes of a run that saved itself."""
 _LAST_LINES = 5
 
 
@@ -60,20 +64,21 @@ def standing(run: StudyRun) -> Standing:
             perplexity=measures.get("perplexity"),
             accuracy=measures.get("accuracy"),
         )
-    state, note = _state(files), read_note(run.folder)
+    state, note = last_state(run.folder), read_note(run.folder)
     claimed = is_claimed(run.folder)
+    stage = Stage.RUNNING if claimed else _left_in(state, note)
     now = time.time()
     return Standing(
         run,
-        _stage(state, claimed=claimed, exit_code=note.exit_code if note else None),
+        stage,
         step=state.step if state else 0,
-        steps=steps,
+        steps=state.steps if state else steps,
         loss=state.loss if state else None,
         perplexity=state.perplexity if state else None,
         tokens_per_second=state.tokens_per_second if state and claimed else None,
         seconds_left=state.seconds_left if state and claimed else None,
         device=note.device if note and claimed else None,
-        reason=state.reason if state and not claimed else None,
+        reason=None if claimed else _reason(run, state, stage),
         silent_seconds=now - state.heartbeat_at if state and claimed else None,
     )
 
@@ -81,23 +86,36 @@ def standing(run: StudyRun) -> Standing:
 def last_lines(run: StudyRun) -> list[str]:
     """The end of what a run printed."""
     with suppress(OSError):
-        return console_log(run.folder).read_text(errors="replace").splitlines()[-_LAST_LINES:]
+        return console_log(run.folder).read_text(encoding="utf-8", errors="replace").splitlines()[-_LAST_LINES:]
     return []
 
 
-def _state(files: RunFolder) -> StateFile | None:
+def last_state(folder: Path) -> StateFile | None:
+    """What the run itself last wrote of its state."""
     with suppress(OSError, ValueError, OelmError):  # from another version
-        return files.state()
+        return RunFolder(folder).state()
     return None
 
 
-def _stage(state: StateFile | None, *, claimed: bool, exit_code: int | None) -> Stage:
-    if claimed:
-        return Stage.RUNNING
+def _left_in(state: StateFile | None, note: ClaimNote | None) -> Stage:
+    """Where a run stands that nobody works on."""
     if state is not None and state.state is RunState.DIVERGED:
         return Stage.DIVERGED
-    if state is not None and state.state in (RunState.RUNNING, RunState.INTERRUPTED):
-        return Stage.INTERRUPTED  # the first: killed, it could not say so
     if state is not None and state.state is RunState.FAILED:
         return Stage.FAILED
-    return Stage.FAILED if exit_code not in (None, 0) else Stage.WAITING
+    if _failed_at_once(state, note):
+        return Stage.FAILED
+    return Stage.WAITING if state is None else Stage.INTERRUPTED  # also: killed, so that it could not say so
+
+
+def _failed_at_once(state: StateFile | None, note: ClaimNote | None) -> bool:
+    """Whether the last worker ended with an error before it could write its state."""
+    if note is None or note.exit_code is None or note.exit_code <= 0 or note.exit_code in ASKED_TO_STOP:
+        return False
+    return state is None or (note.ended_at is not None and note.ended_at > state.heartbeat_at)
+
+
+def _reason(run: StudyRun, state: StateFile | None, stage: Stage) -> str | None:
+    if state is not None and state.reason is not None and (stage is not Stage.FAILED or state.state is RunState.FAILED):
+        return state.reason
+    return next(reversed(last_lines(run)), None) if stage is Stage.FAILED else None

@@ -25,7 +25,7 @@ from oelm.config.request import TrainRequest
 from oelm.config.settings import Settings
 
 _SET_BY_THE_STUDY = frozenset({"method", "seed", "source"})
-_NAME = r"^[A-Za-z0-9][A-Za-z0-9._+=-]*$"
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9.,_+=-]*$"
 
 
 class Prepared(Settings):

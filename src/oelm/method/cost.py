@@ -7,8 +7,9 @@ mathematics, whatever a kernel computes besides: the bound on what freezing can 
 """
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
-from oelm.config.method import FreezingPlan
+from oelm.config.method import FreezingPlan, When
 from oelm.config.record import FlopCounts, RoleCount, WeightCounts
 from oelm.method.freezing import chosen, frozen_names, is_frozen
 from oelm.method.weights import Product, Role, Weight, layer_count
@@ -65,16 +66,21 @@ def frozen_share(plan: FreezingPlan | None, table: tuple[Weight, ...], total_ste
     """For each tensor that the plan speaks of, the share of all steps in which it is frozen."""
     if plan is None:
         return {}
-    layers = layer_count(table)
-    share_of_layer = [
+    share_of_layer = _share_of_layer(plan.when, layer_count(table), total_steps)
+    return {weight.name: share_of_layer[weight.layer] for weight in chosen(plan, table) if weight.layer is not None}
+
+
+@lru_cache
+def _share_of_layer(when: When, layers: int, total_steps: int) -> tuple[float, ...]:
+    """By asking the calendar for every step; kept, because the runs of a study ask the same again and again."""
+    return tuple(
         sum(
-            is_frozen(plan.when, step=step, total_steps=total_steps, layer=layer, layers=layers)
+            is_frozen(when, step=step, total_steps=total_steps, layer=layer, layers=layers)
             for step in range(total_steps)
         )
         / total_steps
         for layer in range(layers)
-    ]
-    return {weight.name: share_of_layer[weight.layer] for weight in chosen(plan, table) if weight.layer is not None}
+    )
 
 
 def flop_counts(

@@ -40,6 +40,12 @@ def model_folder(source: str, revision: str | None) -> Path:
         ) from error
 
 
+def local_folder(source: str, revision: str | None) -> Path | None:
+    """The folder of a model if it is here, with its config at least; nothing is fetched."""
+    folder = Path(source) if Path(source).is_dir() else _cached(source, revision)
+    return folder if folder is not None and (folder / _CONFIG).is_file() else None
+
+
 def model_digest(folder: Path) -> str:
     """Of all that makes the model: config, weights and tokenizer."""
     if lacking := _lacks(folder):

@@ -32,7 +32,7 @@ Ids = npt.NDArray[np.int64]
 
 def check_classifier(folder: Path, max_length: int) -> None:
     """Refuse a folder that cannot become a classifier of texts of this length, before anything is loaded."""
-    config = _config(folder)
+    config = read_config(folder)
     if type(config) not in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING:
         raise DataError(
             f"{folder} holds a {config.model_type} model, and transformers has no sequence-classification head for it",
@@ -71,7 +71,7 @@ def converted_classifier(
 
 def load_classifier(folder: Path, labels: tuple[str, ...], seed: int) -> PreTrainedModel:
     """The model with a classification head; a head that the folder lacks is drawn from the seed, alike for all arms."""
-    config = _config(
+    config = read_config(
         folder, num_labels=len(labels), id2label=dict(enumerate(labels)), label2id={n: i for i, n in enumerate(labels)}
     )
     with torch.random.fork_rng(devices=[]), _quiet_loading():
@@ -88,7 +88,8 @@ def load_classifier(folder: Path, labels: tuple[str, ...], seed: int) -> PreTrai
     return model
 
 
-def _config(folder: Path, **changes: Any) -> PreTrainedConfig:
+def read_config(folder: Path, **changes: Any) -> PreTrainedConfig:
+    """The config.json of a model folder."""
     try:
         config: PreTrainedConfig = AutoConfig.from_pretrained(folder, **changes)
     except (OSError, ValueError) as error:

@@ -20,6 +20,8 @@ from oelm.config.run import RunConfig
 from oelm.config.settings import parse, read_yaml, write_yaml
 
 HEARTBEAT_SECONDS = 5.0
+_LOOK_SECONDS = 0.5
+"""Who looks whether a folder is in use holds its lock for an instant: that is not a reason to refuse."""
 
 
 class RunFolder:
@@ -97,7 +99,7 @@ class RunFolder:
         lock = FileLock(self.path / "run.lock")
         with refusing_storage(self.path):
             try:
-                lock.acquire(timeout=0)
+                lock.acquire(timeout=_LOOK_SECONDS)
             except Timeout as error:  # an OSError too, but not the disk's
                 raise CheckpointError(
                     f"another process is training in {self.path}", "wait for it, or choose another --out-dir"

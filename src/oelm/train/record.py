@@ -65,17 +65,17 @@ def timing(progress: Progress, *, tokens_per_step: float, peak_bytes: int) -> Ti
 def timing_stats(record: Record, progress: Progress) -> dict[str, Any]:
     """`timing_stats.json` with the original's keys, so that its scripts go on working. Times are in seconds."""
     method, timing = record.config.method, record.timing
-    seconds = np.array(progress.step_seconds or [timing.mean_step_seconds])
+    seconds = np.array(progress.step_seconds or [progress.training_seconds / progress.step])
     validations = len(record.curve)
     return {
         "model_type": method.name,
         "init_method": method.query.value,
         "dataset": record.config.data.name,
         "final_perplexity": record.result.measures.get("perplexity"),
-        "total_wall_time": timing.wall_seconds,
-        "total_formatted": _formatted(timing.wall_seconds),
-        "num_steps_measured": timing.measured_steps,
-        "warmup_steps": record.config.train.steps - timing.measured_steps,
+        "total_wall_time": progress.wall_seconds,
+        "total_formatted": _formatted(progress.wall_seconds),
+        "num_steps_measured": len(progress.step_seconds),
+        "warmup_steps": record.config.train.steps - len(progress.step_seconds),
         "mean_step_time": timing.mean_step_seconds,
         "std_step_time": float(seconds.std()),
         "median_step_time": timing.median_step_seconds,
@@ -83,8 +83,8 @@ def timing_stats(record: Record, progress: Progress) -> dict[str, Any]:
         "max_step_time": float(seconds.max()),
         "p95_step_time": float(np.percentile(seconds, 95)),
         "p99_step_time": float(np.percentile(seconds, 99)),
-        "total_validation_time": timing.validation_seconds,
-        "mean_validation_time": timing.validation_seconds / validations,
+        "total_validation_time": progress.validation_seconds,
+        "mean_validation_time": progress.validation_seconds / validations,
         "num_validations": validations,
         "peak_memory_bytes": timing.peak_bytes,
     }

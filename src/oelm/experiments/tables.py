@@ -1,0 +1,161 @@
+"""Plan and status of a study as tables that fit a terminal."""
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from oelm.config.record import Record
+from oelm.experiments.matrix import Cell
+from oelm.experiments.plan import Plan, PlannedCell
+from oelm.experiments.standing import Stage, Standing
+from oelm.experiments.study import Reported
+
+_COLOURS = {
+    Stage.WAITING: "dim",
+    Stage.RUNNING: "cyan",
+    Stage.INTERRUPTED: "yellow",
+    Stage.FAILED: "red",
+    Stage.DIVERGED: "red",
+    Stage.FINISHED: "green",
+}
+_SILENT_SECONDS = 60.0
+_NOTHING = "-"
+
+
+def plan_table(plan: Plan) -> Table:
+    """The arms with their weights and costs; counts to the digit, so names give way on a narrow terminal."""
+    table = _table("arm")
+    columns = [column for column in _plan_columns(plan) if any(cell != _NOTHING for cell in column[1])]
+    for heading, _ in columns:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for index, row in enumerate(plan.rows):
+        name = " ".join(part for part in (row.cell.arm.id, row.cell.name) if part)
+        table.add_row(name, *(cells[index] for _, cells in columns))
+    return table
+
+
+def _plan_columns(plan: Plan) -> list[tuple[str, list[str]]]:
+    """Headings with a cell for every row; a column in which there is nothing is left out."""
+    rows, tuned = plan.rows, plan.study.tuning is not None
+    return [
+        ("lr", ["tuned" if tuned else f"{row.config.optim.lr:g}" for row in rows]),
+        ("steps", [_short(row.config.train.steps) for row in rows]),
+        *((kind, [_count(row, kind) for row in rows]) for kind in ("trained", "frozen", "absent")),
+        ("FLOPs", [_NOTHING if row.flops is None else f"{row.flops:.1e}".replace("e+", "e") for row in rows]),
+        ("saved", [_NOTHING if row.saved_share is None else f"{row.saved_share:.1%}" for row in rows]),
+        ("reported", [written_report(row.cell.arm.reported) for row in rows]),
+    ]
+
+
+def _count(row: PlannedCell, kind: str) -> str:
+    if row.counts is None:
+        return "?"
+    count: int = getattr(row.counts, kind)
+    return f"{count:,}" if count else _NOTHING
+
+
+def _short(count: int) -> str:
+    return f"{count // 1000}K" if count >= 10_000 and count % 1000 == 0 else f"{count:,}"
+
+
+def written_report(reported: Reported | None) -> str:
+    """What somebody else reported, in a few characters."""
+    if reported is None:
+        return _NOTHING
+    if reported.accuracy is not None:
+        return f"{reported.accuracy:.2%}"
+    return f"PPL {reported.perplexity:g}" if reported.perplexity is not None else _NOTHING
+
+
+def reported_table(cells: Sequence[Cell], records: Mapping[str, Sequence[Record]]) -> Table:
+    """Our own results beside what somebody else reported; `records` are the finished runs of each cell."""
+    table = _table("arm")
+    for heading in ("ours", "seeds", "reported"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("note", overflow="fold")
+    for cell in cells:
+        ours, reported = records.get(cell.name, ()), cell.arm.reported
+        name = " ".join(part for part in (cell.arm.id, cell.name) if part)
+        note = (reported.note or "") if reported else ""
+        table.add_row(name, _own_result(ours), str(len(ours)), written_report(reported), note)
+    return table
+
+
+def _own_result(records: Sequence[Record]) -> str:
+    """The mean over seeds: of accuracies on the evaluation set, or of losses as a perplexity."""
+    if not records:
+        return _NOTHING
+    accuracies = [
+        row.measures["accuracy"] for record in records for row in record.evaluations[:1] if row.checkpoint == "last"
+    ]
+    if accuracies:
+        return f"{fmean(accuracies):.2%}"
+    losses = [record.result.loss for record in records if record.result.loss is not None]
+    return f"PPL {math.exp(fmean(losses)):.4g}" if losses else _NOTHING
+
+
+def status_table(standings: Sequence[Standing]) -> Table:
+    """Every run: where it stands, how good it is so far, how long it will take, where it runs."""
+    table = _table("run")
+    table.add_column("state")
+    for heading in ("step", "loss", "PPL", "tokens/s", "left"):
+        table.add_column(heading, justify="right")
+    table.add_column("device")
+    for row in standings:
+        table.add_row(row.run.name, _state(row), *_measures(row), row.device or "")
+    return table
+
+
+def _state(row: Standing) -> str:
+    silent = row.silent_seconds is not None and row.silent_seconds > _SILENT_SECONDS
+    return f"[{_COLOURS[row.stage]}]{row.stage}[/]{' (silent)' if silent else ''}"
+
+
+def _measures(row: Standing) -> list[str]:
+    quality = f"{row.accuracy:.2%}" if row.accuracy is not None else _number(row.perplexity, ".4g")
+    return [
+        f"{row.step:,}/{row.steps:,}" if row.step else "",
+        _number(row.loss, ".4f"),
+        quality,
+        _number(row.tokens_per_second, ",.0f"),
+        "" if row.seconds_left is None else written_seconds(row.seconds_left),
+    ]
+
+
+def summary(standings: Sequence[Standing]) -> str:
+    """`27 runs: 12 finished, 2 running, 13 waiting`."""
+    counts = [(stage, sum(row.stage is stage for row in standings)) for stage in Stage]
+    return f"{len(standings)} runs: " + ", ".join(f"{count} {stage}" for stage, count in counts if count)
+
+
+def written_seconds(seconds: float) -> str:
+    """`45 s`, `12 min`, `3 h 20 min`, `4 d 2 h`."""
+    minutes = round(seconds / 60)
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if minutes < 90:
+        return f"{minutes} min"
+    hours = minutes // 60
+    return f"{hours} h {minutes % 60} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
+
+
+def written_bytes(size: float) -> str:
+    """`12 MB`, `3.4 GB`."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} TB"
+
+
+def _number(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)
+
+
+def _table(first: str) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    table.add_column(first, overflow="fold")
+    return table

@@ -1,0 +1,75 @@
+"""The weights of a classifier before it is fetched: its shape alone, from a folder that is here or from its name."""
+
+from functools import lru_cache
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
+
+from oelm.config.method import Method
+from oelm.config.pretrained import HuggingFaceModel
+from oelm.method.weights import Weight
+from oelm.surgery.model_folder import local_folder
+from oelm.surgery.operation import parse_operation
+from oelm.surgery.pretrained import read_config
+from oelm.surgery.rewrite import refuse_impossible
+from oelm.surgery.sites import open_sites
+from oelm.surgery.table import build_table
+
+_LARGE_BERT = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
+_BASE_BART = {
+    "d_model": 768,
+    "encoder_layers": 6,
+    "decoder_layers": 6,
+    "encoder_attention_heads": 12,
+    "decoder_attention_heads": 12,
+    "encoder_ffn_dim": 3072,
+    "decoder_ffn_dim": 3072,
+}
+_KNOWN: dict[str, tuple[str, dict[str, Any]]] = {
+    "bert-base-uncased": ("bert", {}),
+    "bert-base-cased": ("bert", {"vocab_size": 28996}),
+    "bert-base-multilingual-cased": ("bert", {"vocab_size": 119547}),
+    "bert-large-uncased": ("bert", _LARGE_BERT),
+    "roberta-base": ("roberta", {"max_position_embeddings": 514, "type_vocab_size": 1}),
+    "gpt2": ("gpt2", {}),
+    "gpt2-medium": ("gpt2", {"n_embd": 1024, "n_layer": 24, "n_head": 16}),
+    "t5-small": ("t5", {}),
+    "t5-base": ("t5", {"d_model": 768, "d_ff": 3072, "num_layers": 12, "num_heads": 12}),
+    "bart-base": ("bart", _BASE_BART),
+    "bart-large": ("bart", {}),
+}
+"""Published dimensions, by name without the owner: the architecture, and where it departs from its defaults."""
+_OWNERS = ("google-bert", "FacebookAI", "openai-community", "google-t5", "facebook")
+
+
+def outlined_table(pretrained: HuggingFaceModel, classes: int, method: Method) -> tuple[Weight, ...] | None:
+    """The table that a run will have, nothing fetched and nothing drawn; None of a model that is not known here."""
+    model = _outline(pretrained.source, pretrained.revision, classes)
+    if model is None:
+        return None
+    operation, sites = parse_operation(method), open_sites(model, pretrained.attention)
+    for site in sites:
+        refuse_impossible(operation, site)
+    return build_table(model, sites, method.plan, train_biases=pretrained.train_biases)
+
+
+@lru_cache(maxsize=4)
+def _outline(source: str, revision: str | None, classes: int) -> PreTrainedModel | None:
+    config = _config(source, revision, classes)
+    if config is None:
+        return None
+    with torch.device("meta"):
+        return AutoModelForSequenceClassification.from_config(config)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def _config(source: str, revision: str | None, classes: int) -> PreTrainedConfig | None:
+    folder = local_folder(source, revision)
+    if folder is not None:
+        return read_config(folder, num_labels=classes)
+    owner, _, name = source.rpartition("/")
+    if name not in _KNOWN or owner not in ("", *_OWNERS):
+        return None
+    model_type, changes = _KNOWN[name]
+    config: PreTrainedConfig = AutoConfig.for_model(model_type, num_labels=classes, **changes)
+    return config

@@ -1,0 +1,296 @@
+"""Coordinators in real processes on one folder: what is started, how often, and what becomes of it."""
+
+import os
+import signal
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from oelm.base.errors import CheckpointError
+from oelm.config.record import RunState
+from oelm.experiments import claims, coordinate
+from oelm.experiments.claims import is_claimed, read_note
+from oelm.experiments.coordinate import bring_to_records, stop_file
+from oelm.experiments.locks import HeldFile
+from oelm.experiments.standing import Stage, standing
+from oelm.experiments.stopping import ask_to_save, stop_study
+from oelm.train.folder import RunFolder
+from train.processes import running, until
+from train.toys import last_weights, timeless_record, trained
+
+from .forked import ForkEngine, coordinate_forks, coordinator, outcome_of, started_in
+from .toy_studies import broken, is_alive, steps_saved, toy_run, worker_of
+
+NOTHING: dict[str, list[str]] = {"failed": [], "diverged": [], "interrupted": []}
+LONG = {"steps": 100_000, "save_every": 20}
+BRIEF = {"steps": 200, "save_every": 20, "validate_every": 200}
+
+
+@pytest.mark.slow
+def test_three_coordinators_never_run_one_run_twice(tmp_path: Path) -> None:
+    runs = [toy_run(tmp_path, f"run{seed}", seed=seed, steps=2, validate_every=2) for seed in range(30)]
+    for each in [coordinator(runs, tmp_path) for _ in range(3)]:
+        assert outcome_of(each) == NOTHING
+    assert sorted(started_in(tmp_path)) == sorted(run.name for run in runs)
+    assert {RunFolder(run.folder).record().sessions for run in runs} == {1}
+    assert len({str(read_note(run.folder)).split()[1] for run in runs}) > 1, "one coordinator did all the work"
+
+
+def _without_locks(*arguments: object) -> None:
+    """A coordinator for which every claim is free."""
+    claims.HeldFile.take = classmethod(lambda cls, path: cls(path, os.open(path, os.O_RDWR | os.O_CREAT)))  # type: ignore[method-assign,assignment]
+    coordinate.is_claimed = lambda _folder: False
+    coordinate_forks(*arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_without_claims_runs_are_run_twice(tmp_path: Path) -> None:
+    """The twin of the test above."""
+    assert claims.HeldFile is HeldFile
+    runs = [toy_run(tmp_path, f"run{seed}", seed=seed, steps=20) for seed in range(4)]
+    for each in [running(_without_locks, runs, tmp_path, 2, 0.0, True) for _ in range(2)]:
+        each.process.join()
+    assert max(Counter(started_in(tmp_path)).values()) > 1
+
+
+def test_finished_runs_are_skipped_and_a_failed_one_does_not_stop_the_others(tmp_path: Path) -> None:
+    runs = [
+        toy_run(tmp_path, "done", steps=2),
+        broken(toy_run(tmp_path, "broken", method="baseline", steps=2)),
+        toy_run(tmp_path, "new", seed=1, steps=2),
+    ]
+    trained(runs[0].config, runs[0].folder)
+    written = RunFolder(runs[0].folder).record_file.stat().st_mtime_ns
+    process = coordinator(runs, tmp_path, at_once=1)
+    assert outcome_of(process) == {**NOTHING, "failed": ["broken"]}
+    assert started_in(tmp_path) == ["broken", "new"]
+    assert RunFolder(runs[2].folder).finished
+    assert RunFolder(runs[0].folder).record_file.stat().st_mtime_ns == written
+    printed = process.ended().out
+    assert "broken failed (exit code 2)\n    " in printed
+    assert "/nowhere" in printed.partition("broken failed")[2]
+    now = standing(runs[1])
+    assert now.stage is Stage.FAILED
+    assert now.reason is not None
+    assert "/nowhere" in now.reason, "it failed before it could write its state"
+
+
+@pytest.mark.slow
+def test_a_failed_run_is_not_repeated_by_the_other_coordinator_but_by_the_next(tmp_path: Path) -> None:
+    runs = [toy_run(tmp_path, "long", **BRIEF), broken(toy_run(tmp_path, "broken", steps=2))]
+    both = [coordinator(runs, tmp_path, at_once=1) for _ in range(2)]
+    assert [outcome_of(each)["failed"] for each in both] == [["broken"], ["broken"]]
+    assert sorted(started_in(tmp_path)) == ["broken", "long"]
+    assert outcome_of(coordinator(runs, tmp_path))["failed"] == ["broken"]
+    assert started_in(tmp_path).count("broken") == 2
+
+
+def test_a_run_of_another_configuration_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    trained(toy_run(tmp_path, "old", steps=2).config, tmp_path / "old")
+    runs = [toy_run(tmp_path, "new", steps=2), toy_run(tmp_path, "old", steps=3)]
+    with pytest.raises(CheckpointError, match=r"train\.steps is 2 there and 3 here"):
+        bring_to_records(
+            runs,
+            ForkEngine(tmp_path / "starts"),
+            tmp_path,
+            at_once=1,
+            keep_checkpoints=True,
+            console=Console(quiet=True),
+        )
+    assert started_in(tmp_path) == []
+    assert not runs[0].folder.exists()
+
+
+@pytest.mark.slow
+def test_a_record_that_another_coordinator_made_with_other_settings_is_not_taken_for_ours(tmp_path: Path) -> None:
+    theirs, ours = toy_run(tmp_path, "run", **BRIEF), toy_run(tmp_path, "run", **{**BRIEF, "steps": 201})
+    first = coordinator([theirs], tmp_path)
+    until(lambda: is_claimed(theirs.folder), alive=first.process.is_alive)
+    second = coordinator([ours], tmp_path)
+    assert outcome_of(first) == NOTHING
+    end = second.ended()
+    assert end.code == 1
+    assert "train.steps is 200 there and 201 here" in end.err
+    assert RunFolder(theirs.folder).config().train.steps == 200
+
+
+def test_a_diverged_run_is_decided_and_with_other_settings_it_is_not(tmp_path: Path) -> None:
+    runs = [toy_run(tmp_path, "wild", lr=1e30, steps=30), toy_run(tmp_path, "tame", steps=2)]
+    process = coordinator(runs, tmp_path)
+    assert outcome_of(process) == {**NOTHING, "diverged": ["wild"]}
+    assert "wild diverged\n    the loss is nan" in process.ended().out.replace("gradient", "loss")
+    assert standing(runs[0]).stage is Stage.DIVERGED
+    assert outcome_of(coordinator(runs, tmp_path)) == {**NOTHING, "diverged": ["wild"]}
+    assert started_in(tmp_path).count("wild") == 1
+    assert not RunFolder(runs[0].folder).has_checkpoint
+    assert outcome_of(coordinator([toy_run(tmp_path, "wild", steps=2)], tmp_path)) == NOTHING
+
+
+@pytest.mark.slow
+def test_a_diverged_run_is_not_started_by_a_coordinator_that_came_too_late_to_see_it(tmp_path: Path) -> None:
+    """Two coordinators want few runs that diverge at once: the claim is free again, and there is nothing to start."""
+    runs = [toy_run(tmp_path, f"wild{seed}", lr=1e30, steps=30, seed=seed) for seed in range(8)]
+    names = [run.name for run in runs]
+    for each in [coordinator(runs, tmp_path) for _ in range(3)]:
+        assert sorted(outcome_of(each)["diverged"]) == names
+    assert sorted(started_in(tmp_path)) == names
+
+
+@pytest.mark.slow
+def test_a_killed_worker_is_resumed_by_the_same_coordinator(tmp_path: Path) -> None:
+    run = toy_run(tmp_path, "run", **BRIEF)
+    trained(run.config, tmp_path / "straight")
+    process = coordinator([run], tmp_path)
+    until(lambda: steps_saved(run) >= 40, alive=process.process.is_alive)
+    worker = worker_of(run)
+    assert worker is not None
+    os.kill(worker, signal.SIGKILL)
+    assert outcome_of(process) == NOTHING
+    assert "run killed by signal 9; it will be resumed" in process.ended().out
+    assert RunFolder(run.folder).record().sessions == 2
+    assert timeless_record(run.folder) == timeless_record(tmp_path / "straight")
+    assert last_weights(run.folder) == last_weights(tmp_path / "straight")
+
+
+def test_a_run_that_is_always_killed_is_given_up(tmp_path: Path) -> None:
+    run = toy_run(tmp_path, "run", **LONG)
+    process = coordinator([run], tmp_path)
+    killed: set[int | None] = {None}
+    for starts in (1, 2, 3):
+        until(
+            lambda: len(started_in(tmp_path)) == starts and worker_of(run) not in killed,  # noqa: B023
+            alive=process.process.is_alive,
+        )
+        worker = worker_of(run)
+        assert worker is not None
+        killed.add(worker)
+        os.kill(worker, signal.SIGKILL)
+    assert outcome_of(process) == {**NOTHING, "failed": ["run"]}
+    assert started_in(tmp_path) == ["run"] * 3
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_leaves_every_run_resumable_and_nobody_behind(tmp_path: Path, how: signal.Signals) -> None:
+    runs = [toy_run(tmp_path, f"run{seed}", seed=seed, **LONG) for seed in range(3)]
+    process = coordinator(runs, tmp_path)
+    until(lambda: all(steps_saved(run) for run in runs[:2]), alive=process.process.is_alive)
+    workers = [worker_of(run) for run in runs[:2]]
+    process.signal(how)
+    assert process.ended().code == 128 + how
+    for run, worker in zip(runs, workers, strict=False):
+        state = RunFolder(run.folder).state()
+        assert state is not None
+        assert state.state is RunState.INTERRUPTED
+        assert RunFolder(run.folder).has_checkpoint
+        assert worker is not None
+        assert not is_alive(worker)
+        assert standing(run).stage is Stage.INTERRUPTED
+    assert standing(runs[2]).stage is Stage.WAITING
+    assert started_in(tmp_path) == ["run0", "run1"]
+
+
+def test_a_second_ctrl_c_ends_the_coordinator_at_once_and_the_runs_still_save(tmp_path: Path) -> None:
+    run = toy_run(tmp_path, "run", **LONG)
+    process = coordinator([run], tmp_path, start_up_seconds=0)
+    until(lambda: steps_saved(run), alive=process.process.is_alive)
+    worker = worker_of(run)
+    assert worker is not None
+    os.kill(worker, signal.SIGSTOP)  # a worker that takes its time
+    process.signal(signal.SIGINT)
+    time.sleep(0.3)
+    process.signal(signal.SIGINT)
+    assert process.ended().code == -signal.SIGINT
+    assert is_claimed(run.folder), "the worker has it still"
+    os.kill(worker, signal.SIGCONT)
+    until(lambda: not is_claimed(run.folder))
+    assert standing(run).stage is Stage.INTERRUPTED
+
+
+@pytest.mark.slow
+def test_what_one_coordinator_was_told_to_leave_another_takes_over(tmp_path: Path) -> None:
+    runs = [toy_run(tmp_path, f"run{seed}", seed=seed, **BRIEF) for seed in range(2)]
+    first = coordinator(runs, tmp_path)
+    until(lambda: all(steps_saved(run) for run in runs), alive=first.process.is_alive)
+    second = coordinator(runs, tmp_path)
+    first.signal(signal.SIGTERM)
+    assert first.ended().code == 143
+    assert outcome_of(second) == NOTHING
+    assert {RunFolder(run.folder).record().sessions for run in runs} == {2}
+
+
+@pytest.mark.slow
+def test_a_worker_that_outlives_its_coordinator_ends_its_run_and_nobody_starts_it_again(tmp_path: Path) -> None:
+    run = toy_run(tmp_path, "run", **BRIEF)
+    first = coordinator([run], tmp_path, keep=False)
+    until(lambda: worker_of(run) is not None, alive=first.process.is_alive)
+    first.killed()
+    assert outcome_of(coordinator([run], tmp_path, keep=False)) == NOTHING
+    assert started_in(tmp_path) == ["run"]
+    assert RunFolder(run.folder).record().sessions == 1
+    assert not RunFolder(run.folder).checkpoint_folder.exists(), "nobody was there to remove it"
+
+
+@pytest.mark.parametrize("seconds", [0.0, 30.0])
+def test_one_run_is_stopped_and_no_coordinator_starts_it_again(tmp_path: Path, seconds: float) -> None:
+    """Also in its start-up, where the signal kills it before it can save."""
+    run, other = toy_run(tmp_path, "run", **LONG), toy_run(tmp_path, "other", method="baseline", **LONG)
+    both = [coordinator([run, other], tmp_path, at_once=1, start_up_seconds=seconds) for _ in range(2)]
+    until(lambda: all(worker_of(each) for each in (run, other)))
+    until(lambda: seconds or all(steps_saved(each) for each in (run, other)))
+    assert ask_to_save(run)
+    until(lambda: not is_claimed(run.folder))
+    assert standing(run).stage is (Stage.WAITING if seconds else Stage.INTERRUPTED)
+    time.sleep(0.3)
+    assert ask_to_save(other)
+    for each in both:
+        assert sorted(outcome_of(each)["interrupted"]) == ["other", "run"]
+    assert sorted(started_in(tmp_path)) == ["other", "run"]
+    assert not ask_to_save(run), "nobody has it"
+    again = coordinator([run], tmp_path)
+    until(lambda: worker_of(run) is not None, alive=again.process.is_alive)
+    assert not stop_file(run.folder).exists()
+    again.signal(signal.SIGTERM)
+    assert again.ended().code == 143
+
+
+@pytest.mark.slow
+def test_stop_reaches_coordinators_and_workers_that_have_none(tmp_path: Path) -> None:
+    runs = [toy_run(tmp_path, f"run{seed}", seed=seed, **LONG) for seed in range(2)]
+    orphaned, process = coordinator(runs[:1], tmp_path), coordinator(runs[1:], tmp_path)
+    until(lambda: all(steps_saved(run) for run in runs))
+    orphaned.killed()
+    assert stop_study(runs, tmp_path, wait_seconds=30) == []
+    assert process.ended().code == 143
+    assert [standing(run).stage for run in runs] == [Stage.INTERRUPTED] * 2
+
+
+def test_stop_is_seen_by_a_coordinator_that_has_no_run(tmp_path: Path) -> None:
+    """It waits for a run that is somebody else's; to find no run is not to find no coordinator."""
+    run = toy_run(tmp_path, "run", **LONG)
+    held = HeldFile.take(run.folder / "claim.lock")
+    assert held is not None
+    process = coordinator([run], tmp_path)
+    printed = process.folder / "out"
+    until(lambda: printed.exists() and "waiting" in printed.read_text(), alive=process.process.is_alive)
+    assert stop_study([], tmp_path, wait_seconds=30) == []
+    assert process.ended().code == 143
+    held.let_go()
+
+
+def test_a_number_that_was_given_to_another_process_is_not_signalled(tmp_path: Path) -> None:
+    """The note names a process that is gone, and somebody else has the number now."""
+    run = toy_run(tmp_path, "run")
+    claim = claims.Claim.take(coordinate.make_folder(run.folder))
+    assert claim is not None
+    claim.begin()
+    with subprocess.Popen(["sleep", "60"]) as somebody:
+        claim.started(somebody.pid, "cpu")
+        assert ask_to_save(run)
+        time.sleep(0.2)
+        assert somebody.poll() is None
+        somebody.kill()
+    claim.give_back()

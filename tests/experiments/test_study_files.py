@@ -1,0 +1,277 @@
+"""The studies that come with the project: all can be planned from nothing, and say what they are said to say."""
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from oelm.config.labelled import HubTask
+from oelm.config.methods import control_of, parse_method
+from oelm.config.model import GPTConfig
+from oelm.config.pretrained import HuggingFaceModel
+from oelm.config.record import WeightCounts
+from oelm.config.run import RunConfig
+from oelm.data.labelled_hub import LABELLED_SETS
+from oelm.experiments.matrix import StudyRun, cells, final_runs, tuning_runs
+from oelm.experiments.planned_models import planned_counts, training_set
+from oelm.experiments.resolving import corpora, resolve_for_plan
+from oelm.experiments.study import Study
+from oelm.experiments.study_file import StudyFile
+from oelm.model.ledger import count_weights
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "experiments"
+STUDIES = sorted(path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.glob("*/*.yaml"))
+FAIR = [name for name in STUDIES if name.startswith("fair/")]
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no corpus, no model and no run is, and where nothing can be fetched."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+
+
+@cache
+def opened(name: str) -> StudyFile:
+    return StudyFile(FOLDER / f"{name}.yaml")
+
+
+def study(name: str) -> Study:
+    return opened(name).study
+
+
+@cache
+def planned(name: str) -> tuple[list[StudyRun], list[StudyRun]]:
+    file = opened(name)
+    resolve, chosen = resolve_for_plan(file, Path("tokens")), cells(file.study)
+    rates = {cell.name: file.study.tuning.grid[0] for cell in chosen} if file.study.tuning else {}
+    tuning = tuning_runs(file.study, name, chosen, Path("runs"), resolve)
+    return tuning, final_runs(file.study, name, chosen, Path("runs"), resolve, rates)
+
+
+def counts(config: RunConfig) -> WeightCounts | None:
+    if isinstance(config.model, GPTConfig):
+        return count_weights(config.model, config.method, 1000)  # all calendars here are shares of a run, or periods
+    return planned_counts(config)
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_it_can_be_planned_without_data(name: str) -> None:
+    assert corpora(opened(name)).keys() == study(name).data.keys()
+    tuning, final = planned(name)
+    assert len({run.folder for run in (*tuning, *final)}) == len(tuning) + len(final)
+    for config in {run.cell.name: run.config for run in final}.values():
+        known = counts(config)
+        if known is None:
+            assert isinstance(config.model, HuggingFaceModel)
+            assert config.model.source == "models/minilm"  # a local folder, which is not here
+        else:
+            assert known.trained > 0
+    assert study(name).margin == 1.05
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_it_names_no_place_of_one_machine(name: str) -> None:
+    assert not re.search(r"(?<![\w.>\]/])[/~]\w", (FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
+
+
+def test_the_readme_lists_every_study_with_its_runs() -> None:
+    said = {}
+    for line in (FOLDER / "README.md").read_text(encoding="utf-8").splitlines():
+        cells_of_line = [cell.strip() for cell in line.strip("|").split("|")]
+        names = re.findall(r"`([\w/-]+)`", cells_of_line[0])
+        if len(cells_of_line) == 3 and re.match(r"\d", cells_of_line[2]):
+            folder = names[0].partition("/")[0]
+            numbers = [int(number) for number in re.findall(r"\d+", cells_of_line[2])]
+            said |= {f"{folder}/{each.removeprefix(f'{folder}/')}": numbers for each in names}
+    assert said == {name: [len(runs) for runs in planned(name) if runs] for name in STUDIES}
+
+
+# --- the original ------------------------------------------------------------------------------------------------
+
+# study, the original's id, method, learning rate, steps, perplexity, loss, accuracy
+ORIGINAL = [
+    ("m512", "M512-GPT", "baseline", 5e-4, 100_000, 4.14, 1.4215, None),
+    ("m512", "M512-OELM", "oelm-global", 5e-4, 100_000, 4.66, 1.5389, None),
+    ("gpt-tinystories", "GPT-01", "baseline", 3e-4, 100_000, 4.27, 1.4516, None),
+    ("gpt-tinystories", "GPT-02", "oelm", 1e-3, 100_000, 4.69, 1.5456, None),
+    ("gpt-tinystories", "GPT-03", "oelm-random", 1e-3, 100_000, 4.97, 1.6038, None),
+    ("gpt-openwebtext", "GPT-04", "baseline", 3e-4, 150_000, 47.24, 3.855, None),
+    ("gpt-openwebtext", "GPT-05", "oelm", 1e-3, 150_000, 54.29, 3.994, None),
+    ("gpt-wikitext103", "GPT-06", "baseline", 3e-4, 200_000, 25.13, 3.224, None),
+    ("gpt-wikitext103", "GPT-07", "oelm", 1e-3, 200_000, 29.03, 3.368, None),
+    ("bert-xnli", "XNLI-01", "baseline", 2e-5, 73_257, None, 0.523, 0.7671),
+    ("bert-xnli", "XNLI-02", "oelm-qr", 1e-4, 73_257, None, 0.498, 0.7779),
+    ("bert-sst2", "SST-2-01", "baseline", 2e-5, 12_253, None, None, 0.9312),
+    ("bert-sst2", "SST-2-02", "oelm-qr", 1e-4, 12_253, None, None, 0.9128),
+    ("bert-mnli", "MNLI-01", "baseline", 2e-5, 73_257, None, None, 0.8344),
+    ("bert-mnli", "MNLI-02", "oelm-qr", 1e-4, 73_257, None, None, 0.8223),
+]
+
+
+def test_the_original_is_as_it_was() -> None:
+    found = []
+    for name in STUDIES:
+        if name.startswith("original/"):
+            assert (study(name).kind, len(study(name).seeds), study(name).tuning) == ("reproduction", 1, None)
+            for run in planned(name)[1]:
+                arm, config = run.cell.arm, run.config
+                assert arm.reported is not None
+                reported = (arm.reported.perplexity, arm.reported.loss, arm.reported.accuracy)
+                file = name.removeprefix("original/")
+                found.append((file, arm.id, config.method.name, config.optim.lr, config.train.steps, *reported))
+    assert sorted(found, key=str) == sorted(ORIGINAL, key=str)
+
+
+@pytest.mark.parametrize("name", ["m512", "gpt-tinystories", "gpt-openwebtext", "gpt-wikitext103"])
+def test_the_original_gpt_is_medium_512(name: str) -> None:
+    for run in planned(f"original/{name}")[1]:
+        size, optim, train = run.config.model, run.config.optim, run.config.train
+        assert isinstance(size, GPTConfig)
+        assert (size.layers, size.width, size.heads, size.ffn_width, size.context) == (6, 512, 8, 2048, 512)
+        assert (size.vocabulary, size.dropout) == (50257, 0.1)
+        assert (optim.weight_decay, optim.clip, optim.warmup_steps, optim.min_lr_ratio) == (0.1, 1.0, 2000, 0.0)
+        assert (train.batch_size, train.accumulate, train.validate_every) == (8, 1, 1000)
+        assert (train.processes, train.precision) == (2 if name == "m512" else 1, "bf16")
+
+
+@pytest.mark.parametrize("name", ["bert-xnli", "bert-sst2", "bert-mnli"])
+def test_the_original_bert(name: str) -> None:
+    for run in planned(f"original/{name}")[1]:
+        assert isinstance(run.config.model, HuggingFaceModel)
+        assert run.config.model.source == "bert-base-uncased"
+        assert not run.config.model.train_biases
+        assert (study(f"original/{name}").shared["epochs"], run.config.train.sequences_per_step) == (3, 16)
+
+
+# --- as it should have been --------------------------------------------------------------------------------------
+
+
+def test_each_comparison_of_the_original_has_a_fair_one() -> None:
+    compared = [name.removeprefix("original/") for name in STUDIES if name.startswith("original/")]
+    assert sorted([*FAIR, "m512"]) == sorted([*(f"fair/{name}" for name in compared if name != "m512"), "m512"])
+    for name in FAIR:
+        assert study(name).data.keys() == study(name.replace("fair", "original")).data.keys()
+
+
+@pytest.mark.parametrize("name", FAIR)
+def test_a_fair_study_treats_all_arms_alike(name: str) -> None:
+    fair = study(name)
+    methods = {arm.method: parse_method(arm.method) for arm in fair.arms}
+    assert fair.kind == "confirmation"
+    assert len(fair.seeds) == 5
+    assert fair.tuning is not None
+    assert not any(arm.settings for arm in fair.arms)
+    original = study(name.replace("fair", "original"))
+    assert {float(arm.settings["lr"]) for arm in original.arms} <= set(fair.tuning.grid)
+    assert fair.primary in [arm.method for arm in original.arms]
+    assert "oelm-random-matched" in methods
+    assert "oelm-random" not in methods
+    for method in methods.values():
+        assert control_of(method) in methods
+    if fair.finetune is None:
+        assert "baseline+shift+gain" in methods
+    else:
+        assert {"keep", "oelm-qr", "oelm-qr+matched", "oelm-polar+matched"} <= methods.keys()
+    final = planned(name)[1]
+    same = {"method": final[0].config.method, "seed": 0}
+    assert len({run.config.model_copy(update=same).model_dump_json() for run in final}) == 1
+
+
+# --- counts ------------------------------------------------------------------------------------------------------
+
+MEDIUM_512 = {
+    "baseline": (44_896_768, 0, 0),
+    "oelm": (41_751_040, 3_145_728, 0),
+    "oelm-random-matched": (41_751_040, 3_145_728, 0),
+    "oelm-frame": (41_751_136, 0, 3_145_728),
+    "oelm-lowrank": (41_849_440, 0, 3_145_728),
+    "oelm-core": (41_947_744, 1_572_864, 1_572_864),
+}
+
+
+def test_counts_of_medium_512() -> None:
+    by_method = {run.config.method.name: counts(run.config) for run in planned("fair/gpt-tinystories")[1]}
+    for method, expected in MEDIUM_512.items():
+        known = by_method[method]
+        assert known is not None
+        assert (known.trained, known.frozen, known.absent) == expected
+
+
+def test_counts_of_bert() -> None:
+    baseline, frozen = (counts(run.config) for run in planned("original/bert-xnli")[1])
+    assert baseline is not None
+    assert frozen is not None
+    assert (baseline.trained, baseline.frozen) == (109_484_547, 0)
+    assert (frozen.stored, frozen.trained, frozen.frozen) == (109_484_547, 95_310_339, 14_174_208)
+
+
+# Published sizes of the models, and of the head that is put on top of each.
+@pytest.mark.parametrize(
+    ("model", "base", "head"),
+    [
+        ("google-bert/bert-base-uncased", 109_482_240, 2 * 769),
+        ("bert-large-uncased", 335_141_888, 2 * 1025),
+        ("roberta-base", 124_055_040, 768 * 769 + 2 * 769),
+        ("openai-community/gpt2", 124_439_808, 2 * 768),
+        ("t5-small", 60_506_624, 512 * 513 + 2 * 513),
+        ("facebook/bart-base", 139_420_416, 768 * 769 + 2 * 769),
+    ],
+)
+def test_a_model_of_the_hub_is_counted_before_it_is_fetched(model: str, base: int, head: int) -> None:
+    known = planned_counts(_config(model))
+    assert known is not None
+    assert known.stored == base + head
+
+
+def test_a_model_that_nobody_knows_is_not_counted() -> None:
+    assert planned_counts(_config("somebody/gpt2")) is None
+
+
+def _config(model: str) -> RunConfig:
+    bert = planned("original/bert-sst2")[1][0].config
+    assert isinstance(bert.model, HuggingFaceModel)
+    return bert.model_copy(update={"model": bert.model.model_copy(update={"source": model})})
+
+
+def test_the_sets_of_the_hub_have_their_published_sizes() -> None:
+    """By a plan; a run counts what it reads, and orders its classes by the alphabet."""
+    found = {name: training_set(HubTask(name=name)) for name in LABELLED_SETS}
+    assert {name: (len(labels), count) for name, (labels, count) in found.items()} == {
+        "sst2": (2, 67_349),
+        "mnli": (3, 392_702),
+        "xnli": (3, 392_702),
+        "ag-news": (4, 120_000),
+        "imdb": (2, 25_000),
+    }
+    assert all(list(labels) == sorted(labels) for labels, _ in found.values())
+
+
+# --- SST-2, which has been run -----------------------------------------------------------------------------------
+
+
+def test_the_records_of_sst2_are_those_of_its_study() -> None:
+    tuning, final = planned("cpu/sst2")
+    for stage, runs in (("tuning", tuning), ("final", final)):
+        asked = {(run.config.method.name, run.config.seed): _numbers(run.config) for run in runs}
+        records = [
+            RunConfig.model_validate(json.loads(path.read_text(encoding="utf-8"))["config"])
+            for path in (ROOT / "results" / "sst2" / stage).glob("*/record.json")
+        ]
+        assert len(records) == len(runs) == 21
+        for config in records:
+            assert _numbers(config) == asked[config.method.name, config.seed]
+    rates = sorted({run.config.optim.lr for run in tuning})
+    assert rates == [3e-5, 1e-4, 3e-4]
+
+
+def _numbers(config: RunConfig) -> dict[str, object]:
+    """What decides a run, but for its learning rate, and for data and model, which are not here."""
+    numbers = config.numbers()
+    numbers["data"] = {k: v for k, v in numbers["data"].items() if k not in ("digest", "labels")}
+    numbers["model"] = {k: v for k, v in numbers["model"].items() if k != "digest"}
+    numbers["optim"] = {k: v for k, v in numbers["optim"].items() if k != "lr"}
+    return numbers
