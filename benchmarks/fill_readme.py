@@ -8,11 +8,8 @@ from pathlib import Path
 import finetune_step
 import step_time
 
-from oelm.report.accuracy import accuracy_rows
-from oelm.report.accuracy import as_markdown as accuracy_markdown
-from oelm.report.comparison import compare_runs
-from oelm.report.markdown import as_markdown
-from oelm.report.rows import load_records
+from oelm.report.markdown import report_markdown
+from oelm.report.report import report_runs
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
@@ -20,12 +17,17 @@ RESULTS = ROOT / "results"
 
 def quickstart() -> str:
     """The comparison that `make demo` ends with."""
-    return as_markdown(compare_runs([RESULTS / "quickstart"]))
+    return _folded(report_markdown(report_runs([RESULTS / "quickstart"])))
+
+
+def tinystories() -> str:
+    """The screening of frozen-attention variants."""
+    return _folded(report_markdown(report_runs([RESULTS / "tinystories"])))
 
 
 def sst2() -> str:
     """The fine-tuning study."""
-    return accuracy_markdown(accuracy_rows(load_records([RESULTS / "sst2" / "final"])))
+    return _folded(report_markdown(report_runs([RESULTS / "sst2" / "final"])))
 
 
 def step_times() -> str:
@@ -45,6 +47,7 @@ def finetune_steps() -> str:
 
 REGIONS: dict[str, Callable[[], str]] = {
     "oelm compare results/quickstart --format md": quickstart,
+    "oelm compare results/tinystories --format md": tinystories,
     "oelm compare results/sst2/final --format md": sst2,
     "step-time": step_times,
     "finetune-step": finetune_steps,
@@ -58,6 +61,15 @@ def filled(text: str) -> str:
         return f"<!-- begin: {match[1]} -->\n{REGIONS[match[1]]().strip()}\n<!-- end -->"
 
     return re.sub(r"<!-- begin: (.*?) -->\n.*?<!-- end -->", write, text, flags=re.DOTALL)
+
+
+def _folded(markdown: str) -> str:
+    """The table as it stands; the sentences below it open at a click."""
+    lines = markdown.strip().splitlines()
+    end = max(index for index, line in enumerate(lines) if line.startswith("|")) + 1
+    rest = "\n".join(lines[end:]).strip()
+    summary = "<summary>Every arm in a sentence, confounds, and how it was computed</summary>"
+    return "\n".join([*lines[:end], "", "<details>", summary, "", rest, "", "</details>"])
 
 
 def _read(name: str) -> dict:

@@ -20,6 +20,7 @@ from oelm.config.record import (
 )
 from oelm.config.run import DataConfig, MachineConfig, OptimConfig, RunConfig, TrainConfig
 from oelm.config.settings import write_yaml
+from oelm.config.study import StudyRole
 
 BASELINE_LOSSES = (2.50, 2.54, 2.47)
 
@@ -34,6 +35,8 @@ def make_config(
     batch_size: int = 16,
     width: int = 128,
     dropout: float = 0.0,
+    data: str = "stories",
+    study: StudyRole | None = None,
 ) -> RunConfig:
     model = GPTConfig(
         layers=2, width=width, heads=2, ffn_width=4 * width, context=128, vocabulary=1024, dropout=dropout
@@ -41,11 +44,12 @@ def make_config(
     return RunConfig(
         model=model,
         method=parse_method(method),
-        data=DataConfig(folder="data/stories", name="stories", digest=digest),
+        data=DataConfig(folder=f"data/{data}", name=data, digest=digest),
         optim=OptimConfig(lr=lr, warmup_steps=20),
         train=TrainConfig(steps=steps, batch_size=batch_size, validate_every=100, validation_sequences=64),
         machine=MachineConfig(save_every=100),
         seed=seed,
+        study=study,
     )
 
 
@@ -86,7 +90,9 @@ def make_record(
     )
 
 
-def make_arm(method: str, losses: tuple[float, ...] | dict[int, float], **settings: float | str) -> list[Record]:
+def make_arm(
+    method: str, losses: tuple[float, ...] | dict[int, float], **settings: float | str | StudyRole | None
+) -> list[Record]:
     """One record per loss; a tuple has the seeds 0, 1, 2, ..."""
     by_seed = losses if isinstance(losses, dict) else dict(enumerate(losses))
     return [make_record(make_config(method, seed, **settings), loss) for seed, loss in by_seed.items()]  # type: ignore[arg-type]

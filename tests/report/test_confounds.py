@@ -1,5 +1,9 @@
+from pathlib import Path
+
 import pytest
 
+from oelm.config.record import Remark, Reported
+from oelm.config.study import StudyRole, Tuning
 from oelm.report.arms import Arm, group_into_arms
 from oelm.report.confounds import Confound, ConfoundKind, confounds_between, scale_gaps
 
@@ -90,3 +94,88 @@ def test_arms_that_differ_in_more_than_the_drawing_are_no_ablation() -> None:
     assert gaps(one_arm("oelm"), one_arm("oelm-random", lr=3e-4)) == []
     assert gaps(one_arm("oelm"), one_arm("oelm-random+freeze=q")) == []
     assert gaps(one_arm("orthogonal-trained"), CONTROL) == []
+
+
+TUNING = Tuning(grid=(3e-4, 1e-3, 3e-3, 1e-2), seed=1000, steps=400, runs=4, split="validation", measure="loss")
+
+
+def tuned(method: str, lr: float, tuning: Tuning | None = TUNING, seeds: tuple[int, ...] = (0, 1, 2)) -> Arm:
+    role = StudyRole(study="s", stage="final", tuning=tuning)
+    return one_arm(method, dict(zip(seeds, BASELINE_LOSSES, strict=True)), lr=lr, study=role)
+
+
+def test_a_differing_rate_is_none_where_both_were_tuned_alike() -> None:
+    assert confounds_between(tuned("oelm", 3e-3), tuned("baseline", 1e-3)) == ()
+
+
+@pytest.mark.parametrize("theirs", [None, "oelm"])
+def test_a_differing_rate_is_one_where_only_one_side_was_tuned(theirs: str | None) -> None:
+    ours, control = (TUNING, None) if theirs is None else (None, TUNING)
+    (found,) = confounds_between(tuned("oelm", 3e-3, ours), tuned("baseline", 1e-3, control))
+    assert found == Confound(ConfoundKind.SETTING, "lr", "3e-3", "1e-3")
+
+
+@pytest.mark.parametrize(
+    ("change", "values"),
+    [
+        ({"grid": (1e-3, 3e-3, 1e-2, 3e-2)}, ("3e-4 1e-3 3e-3 0.01", "1e-3 3e-3 0.01 0.03")),
+        ({"runs": 5}, ("4", "5")),
+        ({"steps": 100}, ("400", "100")),
+        ({"split": "hold-out"}, ("validation", "hold-out")),
+        ({"measure": "accuracy"}, ("loss", "accuracy")),
+        ({"seed": 7}, ("1000", "7")),
+    ],
+)
+def test_rates_that_were_tuned_differently_are_named_with_what_differed(change: dict, values: tuple[str, str]) -> None:
+    other = TUNING.model_copy(update=change)
+    rate = 3e-3 if "grid" in change else 1e-3
+    found = confounds_between(tuned("oelm", 3e-3 if rate == 1e-3 else 1e-3), tuned("baseline", rate, other))
+    assert [confound.kind for confound in found] == [ConfoundKind.SETTING, ConfoundKind.UNEQUAL_TUNING]
+    assert (found[1].what, found[1].arm, found[1].control) == (next(iter(change)), *values)
+
+
+def test_a_best_rate_at_the_edge_of_the_grid_is_named_with_its_arm_and_side() -> None:
+    (low,) = confounds_between(tuned("oelm", 3e-4), tuned("baseline", 1e-3))
+    assert low == Confound(ConfoundKind.LOWEST_OF_GRID, "oelm", "3e-4")
+    (high,) = confounds_between(tuned("oelm", 3e-3), tuned("baseline", 1e-2))
+    assert high == Confound(ConfoundKind.HIGHEST_OF_GRID, "baseline", "0.01")
+
+
+def test_a_seed_of_the_tuning_that_is_used_again_is_named() -> None:
+    reused = tuned("oelm", 1e-3, seeds=(0, 1, 1000))
+    found = confounds_between(reused, tuned("baseline", 1e-3, seeds=(0, 1, 1000)))
+    assert [(confound.kind, confound.what, confound.arm) for confound in found] == [
+        (ConfoundKind.TUNING_SEED, "oelm", "1000"),
+        (ConfoundKind.TUNING_SEED, "baseline", "1000"),
+    ]
+
+
+def reported(method: str, **changes) -> Arm:
+    claim = Reported(study=Remark(english="them", chinese="他们"), id="X")
+    records = [record.model_copy(update={"reported": claim, **changes}) for record in make_arm(method, BASELINE_LOSSES)]
+    return group_into_arms(records)[0]
+
+
+def test_a_missing_audit_is_named_where_something_was_frozen() -> None:
+    found = confounds_between(reported("oelm", audit=None), reported("baseline", audit=None))
+    assert [confound.kind for confound in found] == [ConfoundKind.NO_FREEZE_AUDIT]
+    assert confounds_between(reported("oelm"), reported("baseline", audit=None)) == ()
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "kind"), [("best", ConfoundKind.BEST_CHECKPOINT), ("unknown", ConfoundKind.UNKNOWN_CHECKPOINT)]
+)
+def test_figures_that_are_not_of_the_last_step_are_named(checkpoint: str, kind: ConfoundKind) -> None:
+    result = CONTROL.records[0].result.model_copy(update={"checkpoint": checkpoint})
+    found = confounds_between(reported("oelm", result=result), reported("baseline"))
+    assert [confound.kind for confound in found] == [kind]
+
+
+def test_every_kind_is_planted_somewhere_in_this_file() -> None:
+    text = Path(__file__).read_text(encoding="utf-8")
+    planted_elsewhere = {ConfoundKind.SCALE}  # between two frozen arms: `scale_gaps` above, and test_planned.py
+    assert all(f"ConfoundKind.{kind.name}" in text for kind in set(ConfoundKind) - planted_elsewhere)
+
+
+def test_a_tuned_pair_of_ablations_still_shows_its_gap_of_scale() -> None:
+    assert gaps(tuned("oelm", 1e-3), tuned("oelm-random", 3e-3)) == [("oelm", "oelm-random")]

@@ -5,16 +5,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 
+from oelm.base.errors import ConfigError
 from oelm.config.record import Record
 from oelm.report.comparison import Comparison, compare
-from oelm.report.confounds import ConfoundKind
-from oelm.report.output import OutputFormat, write_comparison
-from oelm.report.statistics import Verdict
-from oelm.report.texts import ENGLISH
+from oelm.report.output import OutputFormat, compare_and_write, write_comparison
+from oelm.report.texts import CHINESE, ENGLISH
 
-from .records import BASELINE_LOSSES, make_arm, make_config, make_record, shifted
+from .records import BASELINE_LOSSES, make_arm, make_config, make_record, shifted, write_run
 
 QUICKSTART = [
     *make_arm("baseline", BASELINE_LOSSES),
@@ -62,20 +62,25 @@ def test_all_seeds_are_shown() -> None:
 
 
 def test_the_sentence_says_ratio_interval_pairs_control_and_verdict() -> None:
-    text = flowing(rendered(compare(QUICKSTART)))
+    text = flowing(rendered(compare(QUICKSTART, primary="oelm")))
     assert (
-        "oelm: perplexity x1.116 (95 % interval 1.089 to 1.144, n = 3 paired seeds) of baseline: "
-        "inferior to the 5 % margin. Smallest margin that this design could have shown: x1.025."
+        "oelm: perplexity x1.116 (95 % interval 1.073 to 1.161, n = 3 paired seeds) of baseline: "
+        "inferior to the 5 % margin. Smallest margin that this design could have shown: x1.040. "
+        "From its own pairs alone: 1.089 to 1.144. The primary arm, stated before the runs"
     ) in text
-    assert "of baseline+shift+gain: undecided at the 5 % margin, yet measurably worse." in text
-    assert "baseline: better." in text
+    assert "oelm-random: perplexity x1.310 (95 % interval after Holm" in text
+    assert "The arms scatter unequally, so the interval is from its own pairs; pooled: " in text
+    assert "of baseline+shift+gain: undecided at the 5 % margin" in text
+    assert "of baseline: non-inferior at the 5 % margin." in text
+    assert "Scatter is pooled over 5 arms and the seeds 0, 1, 2." in text
 
 
 def test_the_table_says_what_it_is_not() -> None:
     text = flowing(rendered(compare(QUICKSTART)))
     assert "last step, not of the best checkpoint" in text
     assert "paired by seed" in text
-    assert "not corrected for there being several arms" in text
+    assert "No primary arm was stated, so all intervals are widened after Holm" in text
+    assert "The primary arm is tested uncorrected" in flowing(rendered(compare(QUICKSTART, primary="oelm")))
     assert "not evidence" in text
     assert "oelm against oelm-random: rows of Q and K have norm 1.000 and 0.226" in text
 
@@ -134,12 +139,39 @@ def test_markdown_is_one_table_with_a_row_per_arm() -> None:
     assert len(rows) == 2 + 5
     assert len({row.count("|") for row in rows}) == 1
     assert "| `oelm` | 1.09M | 13.60, 14.30, 13.07 | 13.64 |" in text
-    assert "not corrected for there being several arms" in text
+    assert "widened after Holm" in text
 
 
-def test_every_verdict_and_every_confound_has_words() -> None:
-    assert set(ENGLISH.verdicts) == set(Verdict)
-    assert set(ENGLISH.confounds) == set(ConfoundKind)
+def test_seeds_that_some_arms_lack_are_left_out_of_the_pooled_scatter_and_named() -> None:
+    more = make_arm("baseline", {**dict(enumerate(BASELINE_LOSSES)), 7: 2.6})
+    text = flowing(rendered(compare(more + QUICKSTART[3:])))
+    assert "the seeds 0, 1, 2; left out, as not in all arms: 7." in text
+
+
+@pytest.mark.parametrize("form", OutputFormat)
+def test_a_report_of_several_experiments_has_a_title_for_each(form: OutputFormat, tmp_path: Path) -> None:
+    other = make_arm("baseline", BASELINE_LOSSES, digest="b" * 16, data="novels")
+    for record in [*QUICKSTART[:6], *other, *make_arm("oelm", BASELINE_LOSSES, digest="b" * 16, data="novels")]:
+        write_run(tmp_path / record.config.data.name / f"{record.method}-{record.config.seed}", record)
+    file = io.StringIO()
+    compare_and_write([tmp_path], None, Console(file=file, width=80), form)
+    assert "novels, 2x128" in file.getvalue() or "novels, tiny" in file.getvalue()
+    assert "stories, " in file.getvalue()
+
+
+def test_the_same_in_chinese() -> None:
+    file = io.StringIO()
+    write_comparison(compare(QUICKSTART, primary="oelm"), Console(file=file, width=80), OutputFormat.TABLE, CHINESE)
+    text = "".join(file.getvalue().split())
+    assert "oelm：困惑度为baseline的1.116倍" in text
+    assert "劣于界限" in text
+    assert "inferior" not in text
+    assert max(cell_len(line) for line in file.getvalue().splitlines()) <= 80
+
+
+def test_nothing_to_compare_is_an_error() -> None:
+    with pytest.raises(ConfigError, match=r"nothing to compare.*--original"):
+        compare_and_write([], None, Console(), OutputFormat.TABLE)
 
 
 def test_the_report_room_loads_neither_torch_nor_scipy() -> None:

@@ -1,29 +1,50 @@
-"""Fine-tuned runs side by side: accuracy on the evaluation sets, paired by seed, against a share of the baseline's.
+"""Fine-tuned arms beside their controls: accuracy on the evaluation sets, in points and as a share of the control's.
 
-Figures are those of the last step; the best checkpoint (by hold-out loss) stands beside them. The interval is the
-paired t-interval over seeds: it speaks of other seeds on the same evaluation set, not of other examples.
+Figures are those of the last step; the best checkpoint (by hold-out loss) stands beside them. Intervals are those of
+the crossed bootstrap (`resampling.py`): they speak of other seeds and other examples. The criterion is the original
+study's: at least 95 % of the control's accuracy. The primary arm is tested uncorrected and all others by Holm
+(`family.py`), each evaluation set for itself.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from oelm.base.errors import ConfigError
 from oelm.config.record import Evaluation, Record
 from oelm.report.arms import Arm, group_into_arms
-from oelm.report.comparison import choose_control
-from oelm.report.numerals import written_percent
-from oelm.report.statistics import SEEDS_FOR_INTERVAL, SEEDS_FOR_VERDICT, Verdict, half_widths
+from oelm.report.blocks import Contrast
+from oelm.report.comparison import MissingRuns, missing_runs, primary_arm
+from oelm.report.confounds import Confound, ScaleGap, confounds_between, scale_gaps
+from oelm.report.family import family_confidences
+from oelm.report.resampling import Resampled, draw, resample
+from oelm.report.sides import choose_control, is_reference
+from oelm.report.statistics import CONFIDENCE, SEEDS_FOR_INTERVAL, SEEDS_FOR_VERDICT, Verdict
 
 SHARE = 0.95
 """The criterion of the original study: at least so much of the baseline's accuracy."""
 
 
 @dataclass(frozen=True)
-class AccuracyRow:
+class Span:
+    """An estimate with its interval; without ends where there are too few seeds, or no predictions to draw from."""
+
+    value: float
+    lower: float | None = None
+    upper: float | None = None
+    confidence: float = CONFIDENCE
+
+    @property
+    def is_adjusted(self) -> bool:
+        """Whether it is wider than 95 % because several arms were tested."""
+        return self.confidence > CONFIDENCE + 1e-9
+
+
+@dataclass(frozen=True)
+class AccuracyFinding:
     """One arm on one evaluation set; accuracies are shares, differences are in points (hundredths)."""
 
     arm: Arm
@@ -31,9 +52,20 @@ class AccuracyRow:
     control: Arm | None
     by_seed: dict[int, float]
     best_by_seed: dict[int, float]
-    points: float | None
-    half_width: float | None
+    points: Span | None
+    share: Span | None
+    """Of the control's accuracy."""
+    pairs: int
+    examples: int | None
     verdict: Verdict
+    confounds: tuple[Confound, ...]
+    missing: tuple[MissingRuns, ...]
+    is_primary: bool = False
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether the arm is a plain baseline: others are measured against it."""
+        return is_reference(self.arm)
 
     @property
     def mean(self) -> float:
@@ -41,133 +73,169 @@ class AccuracyRow:
         return fmean(self.by_seed.values())
 
     @property
-    def best_mean(self) -> float:
-        """Mean accuracy over seeds of the best checkpoints."""
-        return fmean(self.best_by_seed.values())
+    def best_mean(self) -> float | None:
+        """Mean accuracy over seeds of the best checkpoints; None where they were not evaluated."""
+        return fmean(self.best_by_seed.values()) if self.best_by_seed else None
+
+    @property
+    def measurably_worse(self) -> bool:
+        """Whether the whole interval lies below the control's accuracy."""
+        return self.share is not None and self.share.upper is not None and self.share.upper < 1
 
 
-def accuracy_rows(records: Sequence[Record], share: float = SHARE) -> tuple[AccuracyRow, ...]:
-    """Each arm on each evaluation set, beside its control."""
-    if any(not record.evaluations for record in records):
-        raise ConfigError("some of these runs have no evaluation", "compare fine-tuned runs and language models apart")
-    arms = group_into_arms(records)
-    names = dict.fromkeys(row.name for record in records for row in record.evaluations)
-    controls = {arm.label: choose_control(arm, arms) for arm in arms}
-    return tuple(_row(arm, controls[arm.label], name, share) for name in names for arm in arms)
+@dataclass(frozen=True)
+class AccuracyComparison:
+    """All fine-tuned arms of a set of records."""
+
+    share: float
+    findings: tuple[AccuracyFinding, ...]
+    scale_gaps: tuple[ScaleGap[Arm], ...]
+    unfinished: tuple[Path, ...] = ()
+
+    @property
+    def primary(self) -> AccuracyFinding | None:
+        """The finding that answers the study's question; None where none was stated beforehand."""
+        return next((finding for finding in self.findings if finding.is_primary), None)
 
 
-def _row(arm: Arm, control: Arm | None, name: str, share: float) -> AccuracyRow:
+def compare_accuracies(
+    records: Sequence[Record], share: float = SHARE, unfinished: Sequence[Path] = (), primary: str | None = None
+) -> AccuracyComparison:
+    """Group records into arms and set each beside its control on each evaluation set."""
+    return compare_arm_accuracies(group_into_arms(records), share, unfinished, primary)
+
+
+def compare_arm_accuracies(
+    arms: Sequence[Arm], share: float = SHARE, unfinished: Sequence[Path] = (), primary: str | None = None
+) -> AccuracyComparison:
+    """Set each arm beside its control on each evaluation set."""
+    names = dict.fromkeys(row.name for arm in arms for record in arm.records for row in record.evaluations)
+    singled_out = primary_arm(arms, primary)
+    findings = [found for name in names for found in _on_one_set(arms, name, share, singled_out)]
+    return AccuracyComparison(share, tuple(findings), scale_gaps(arms), tuple(unfinished))
+
+
+def _on_one_set(arms: Sequence[Arm], name: str, share: float, primary: str | None) -> list[AccuracyFinding]:
+    present = [arm for arm in arms if _accuracies(arm, name, "last")]
+    controls = {arm.label: choose_control(arm, present) for arm in present}
+    resampled = {
+        arm.label: found
+        for arm in present
+        if (control := controls[arm.label]) is not None and (found := _resampled(arm, control, name)) is not None
+    }
+    tested = [
+        arm.label for arm in present if arm.label in resampled and _pairs(arm, controls, name) >= SEEDS_FOR_VERDICT
+    ]
+    confidences: dict[str, float] = {}
+    if tested:
+        p_values = np.array([float(resampled[label].share.p_value(share)) for label in tested])
+        levels = family_confidences(p_values, tested.index(primary) if primary in tested else None)
+        confidences = dict(zip(tested, levels.tolist(), strict=True))
+    return [
+        _finding(arm, controls, name, share, resampled.get(arm.label), confidences, arm.label == primary)
+        for arm in present
+    ]
+
+
+def _finding(
+    arm: Arm,
+    controls: Mapping[str, Arm | None],
+    name: str,
+    share: float,
+    resampled: Resampled | None,
+    confidences: Mapping[str, float],
+    is_primary: bool,
+) -> AccuracyFinding:
+    control = controls[arm.label]
     mine, best = _accuracies(arm, name, "last"), _accuracies(arm, name, "best")
     theirs = _accuracies(control, name, "last") if control else {}
     seeds = sorted(mine.keys() & theirs.keys())
-    differences = np.array([100 * (mine[seed] - theirs[seed]) for seed in seeds])
-    points = float(differences.mean()) if seeds else None
-    half_width = float(half_widths(differences)) if len(seeds) >= SEEDS_FOR_INTERVAL else None
-    allowed = -100 * (1 - share) * fmean(theirs[seed] for seed in seeds) if seeds else None
-    verdict = _judge(points, half_width, allowed) if len(seeds) >= SEEDS_FOR_VERDICT else Verdict.NO_VERDICT
-    return AccuracyRow(arm, name, control, mine, best, points, half_width, verdict)
-
-
-def _judge(points: float | None, half_width: float | None, allowed: float | None) -> Verdict:
-    """Where the interval of the difference lies, seen from 0 and from the loss that is still allowed."""
-    if points is None or half_width is None or allowed is None:
-        return Verdict.NO_VERDICT
-    if points - half_width > 0:
-        return Verdict.BETTER
-    if points - half_width >= allowed:
-        return Verdict.NON_INFERIOR
-    return Verdict.INFERIOR if points + half_width < allowed else Verdict.UNDECIDED
-
-
-def _accuracies(arm: Arm, name: str, checkpoint: str) -> dict[int, float]:
-    def wanted(row: Evaluation) -> bool:
-        return row.name == name and row.checkpoint == checkpoint
-
-    return {
-        record.config.seed: row.measures["accuracy"]
-        for record in arm.records
-        for row in record.evaluations
-        if wanted(row)
-    }
-
-
-HEADINGS = (
-    "method",
-    "set",
-    "lr",
-    "trained",
-    "frozen",
-    "accuracy by seed, %",
-    "mean",
-    "best ckpt",
-    "points to control (95 %)",
-    "verdict",
-    "FLOPs saved",
-)
-
-
-def cells(row: AccuracyRow) -> tuple[str, ...]:
-    """One arm as text, in the order of the headings."""
-    counts = row.arm.records[0].counts
-    if row.points is None:
-        difference = ""
-    elif row.half_width is None:
-        difference = f"{row.points:+.2f}"
-    else:
-        difference = f"{row.points:+.2f} ({row.points - row.half_width:+.2f} to {row.points + row.half_width:+.2f})"
-    return (
-        row.arm.label,
-        row.evaluation,
-        f"{row.arm.config.optim.lr:g}",
-        f"{counts.trained:,}",
-        f"{counts.frozen:,}",
-        " ".join(f"{100 * value:.2f}" for value in row.by_seed.values()),
-        f"{100 * row.mean:.2f}",
-        f"{100 * row.best_mean:.2f}",
-        difference,
-        row.verdict if row.control else "",
-        written_percent(row.arm.flops_saved_share),
+    points, kept = _spans(mine, theirs, seeds, resampled, confidences.get(arm.label, CONFIDENCE))
+    verdict = judge_share(kept, share) if len(seeds) >= SEEDS_FOR_VERDICT else Verdict.NO_VERDICT
+    return AccuracyFinding(
+        arm=arm,
+        evaluation=name,
+        control=control,
+        by_seed=mine,
+        best_by_seed=best,
+        points=points,
+        share=kept,
+        pairs=len(seeds),
+        examples=_examples(arm, name),
+        verdict=verdict,
+        confounds=confounds_between(arm, control) if control else (),
+        missing=missing_runs(arm, control) if control and verdict is Verdict.NO_VERDICT else (),
+        is_primary=is_primary,
     )
 
 
-def footnotes(rows: Sequence[AccuracyRow], share: float = SHARE) -> list[str]:
-    """What the table means, and what it does not."""
-    rates = {row.arm.config.optim.lr for row in rows}
-    notes = [
-        f"Verdict: is at least {100 * share:g} % of the control's accuracy kept? Paired t-intervals over seeds on one "
-        "evaluation set, each arm for itself; they say nothing about other examples.",
-        "Accuracies are those of the last step; the best checkpoint was chosen by hold-out loss.",
-    ]
-    if len(rates) > 1:
-        notes.append(
-            "Learning rates differ between arms: a confound, unless each was chosen on the same grid by hold-out."
-        )
-    return notes
+def judge_share(share: Span | None, wanted: float = SHARE) -> Verdict:
+    """Where the interval of the share lies, seen from 1 and from the share that must be kept."""
+    if share is None or share.lower is None or share.upper is None:
+        return Verdict.NO_VERDICT
+    if share.lower > 1:
+        return Verdict.BETTER
+    if share.lower >= wanted:
+        return Verdict.NON_INFERIOR
+    return Verdict.INFERIOR if share.upper < wanted else Verdict.UNDECIDED
 
 
-def as_markdown(rows: Sequence[AccuracyRow], share: float = SHARE) -> str:
-    """The table and its footnotes as Markdown."""
-    lines = [_joined(HEADINGS), _joined("---" for _ in HEADINGS)]
-    lines += [_joined((f"`{first}`", *others)) for first, *others in map(cells, rows)]
-    return "\n".join(lines) + "\n\n" + "\n".join(f"- {note}" for note in footnotes(rows, share)) + "\n"
+def _spans(
+    mine: Mapping[int, float],
+    theirs: Mapping[int, float],
+    seeds: Sequence[int],
+    resampled: Resampled | None,
+    confidence: float,
+) -> tuple[Span | None, Span | None]:
+    if not seeds:
+        return None, None
+    if resampled is not None:
+        return _span(resampled.points, confidence), _span(resampled.share, confidence)
+    ours, control = fmean(mine[seed] for seed in seeds), fmean(theirs[seed] for seed in seeds)
+    return Span(100 * (ours - control)), Span(ours / control)
 
 
-def _joined(parts: Any) -> str:
-    return f"| {' | '.join(parts)} |"
+def _span(contrast: Contrast, confidence: float) -> Span:
+    value, half_width = float(contrast.mean), float(contrast.half_width(confidence))
+    return Span(value, value - half_width, value + half_width, confidence)
 
 
-def as_json(rows: Sequence[AccuracyRow]) -> list[dict[str, Any]]:
-    """The rows as plain data."""
-    return [
-        {
-            "method": row.arm.label,
-            "evaluation": row.evaluation,
-            "control": row.control.label if row.control else None,
-            "accuracy_by_seed": row.by_seed,
-            "best_checkpoint_accuracy_by_seed": row.best_by_seed,
-            "points": row.points,
-            "half_width": row.half_width,
-            "verdict": row.verdict,
-        }
-        for row in rows
-    ]
+def _resampled(arm: Arm, control: Arm, name: str) -> Resampled | None:
+    ours, theirs = _correct(arm, name), _correct(control, name)
+    seeds = sorted(ours.keys() & theirs.keys())
+    if len(seeds) < SEEDS_FOR_INTERVAL:
+        return None
+    arm_SE, control_SE = np.stack([ours[seed] for seed in seeds]), np.stack([theirs[seed] for seed in seeds])
+    return resample(arm_SE, control_SE, draw(*arm_SE.shape))
+
+
+def _correct(arm: Arm, name: str) -> dict[int, NDArray[np.bool_]]:
+    """By seed: for each example whether the last checkpoint got it right; nothing where predictions are missing."""
+    return {
+        seed: np.array(row.predictions.split()) == np.array(row.labels.split())
+        for seed, row in _rows(arm, name, "last").items()
+        if row.predictions
+    }
+
+
+def _pairs(arm: Arm, controls: Mapping[str, Arm | None], name: str) -> int:
+    control = controls[arm.label]
+    return len(_rows(arm, name, "last").keys() & _rows(control, name, "last").keys()) if control else 0
+
+
+def _examples(arm: Arm, name: str) -> int | None:
+    rows = list(_rows(arm, name, "last").values())
+    return len(rows[0].labels.split()) or None
+
+
+def _accuracies(arm: Arm, name: str, checkpoint: str) -> dict[int, float]:
+    return {seed: row.measures["accuracy"] for seed, row in _rows(arm, name, checkpoint).items()}
+
+
+def _rows(arm: Arm, name: str, checkpoint: str) -> dict[int, Evaluation]:
+    return {
+        record.config.seed: row
+        for record in arm.records
+        for row in record.evaluations
+        if row.name == name and row.checkpoint == checkpoint
+    }

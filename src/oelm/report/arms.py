@@ -1,15 +1,14 @@
 """Arms: the runs that differ only in their seed."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
 from oelm.config.method import Method
 from oelm.config.record import Record
 from oelm.config.run import RunConfig
-from oelm.config.settings import fingerprint
-from oelm.report.differences import differing_settings, flat_settings, setting_name, setting_value
+from oelm.report.sides import expected_row_norm, labels_of, side_key
 from oelm.report.statistics import exponential
 
 
@@ -36,24 +35,44 @@ class Arm:
         return self.records[0].task
 
     @property
+    def source(self) -> str:
+        """Whether the figures are ours or another study's."""
+        return self.records[0].source
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """In ascending order."""
+        return tuple(record.config.seed for record in self.records)
+
+    @property
     def losses(self) -> dict[int, float]:
-        """Last-step validation loss by seed."""
-        return {record.config.seed: record.result.loss for record in self.records}
+        """Last-step validation loss by seed, where there is one (a reported run may lack it)."""
+        return {record.config.seed: record.result.loss for record in self.records if record.result.loss is not None}
+
+    @property
+    def log_perplexities(self) -> dict[int, float]:
+        """What ratios are made of, by seed: the loss; of a reported run the logarithm of the perplexity as printed."""
+        printed = {
+            record.config.seed: math.log(record.reported.perplexity)
+            for record in self.records
+            if record.reported is not None and record.reported.perplexity is not None
+        }
+        return {seed: printed.get(seed, loss) for seed, loss in self.losses.items()}
 
     @property
     def perplexities(self) -> tuple[float, ...]:
         """Last-step perplexity of each run, in the order of the seeds."""
-        return tuple(exponential(loss) for loss in self.losses.values())
+        return tuple(exponential(value) for value in self.log_perplexities.values())
 
     @property
     def mean_loss(self) -> float:
-        """Mean over seeds; its exponential is the geometric mean perplexity, to which ratios refer."""
+        """Mean over seeds."""
         return fmean(self.losses.values())
 
     @property
     def mean_perplexity(self) -> float:
-        """Geometric mean over seeds."""
-        return exponential(self.mean_loss)
+        """Geometric mean over seeds, to which ratios refer: exp(mean loss)."""
+        return exponential(fmean(self.log_perplexities.values()))
 
     @property
     def bits_per_byte(self) -> float | None:
@@ -67,44 +86,40 @@ class Arm:
         return self.records[0].counts.trained + self.records[0].counts.later
 
     @property
-    def flops_saved_share(self) -> float:
+    def flops_saved_share(self) -> float | None:
         """Share of the plain baseline's training FLOPs that is not needed: the bound on any speed-up."""
-        return self.records[0].flops.saved_share
+        flops = self.records[0].flops
+        return flops.saved_share if flops else None
 
     @property
-    def step_seconds(self) -> float:
-        """Median over runs of their median step time."""
-        return median(record.timing.median_step_seconds for record in self.records)
+    def step_seconds(self) -> float | None:
+        """Median over runs of their median step time (of the mean, where only that was reported)."""
+        times = [record.timing.median_step_seconds or record.timing.mean_step_seconds for record in self.records]
+        known = [time for time in times if time is not None]
+        return median(known) if known else None
 
     @property
     def row_norm(self) -> float | None:
-        """Mean norm of the rows of Q and K at init; None where it was not measured."""
+        """Mean norm of the rows of Q and K at init: as measured, or as the method draws them."""
         norms = [layer.row_norm for record in self.records for layer in record.geometry]
-        return fmean(norms) if norms else None
+        return fmean(norms) if norms else expected_row_norm(self.config)
 
 
 def group_into_arms(records: Sequence[Record]) -> tuple[Arm, ...]:
-    """Arms in the order of their first run.
-
-    The settings include all parts of the method, so its name adds nothing: one method under two spellings
-    (`oelm-random+matched`, `oelm-random-matched`) is one arm.
-    """
+    """Arms in the order of their first run. Tuning runs are no arms: they belong to the choice of a rate."""
     groups: dict[str, list[Record]] = {}
     for record in records:
-        groups.setdefault(fingerprint([record.task, flat_settings(record.config)]), []).append(record)
-    arms = [Arm(group[0].method, tuple(sorted(group, key=_seed))) for group in groups.values()]
-    return tuple(Arm(_label(arm, arms), arm.records) for arm in arms)
+        if not is_tuning(record):
+            groups.setdefault(side_key(record.task, record.source, record.config), []).append(record)
+    members = [tuple(sorted(group, key=_seed)) for group in groups.values()]
+    labels = labels_of([(group[0].task, group[0].config) for group in members])
+    return tuple(Arm(label, group) for label, group in zip(labels, members, strict=True))
+
+
+def is_tuning(record: Record) -> bool:
+    """Whether the run served to choose a learning rate."""
+    return record.config.study is not None and record.config.study.stage == "tuning"
 
 
 def _seed(record: Record) -> int:
     return record.config.seed
-
-
-def _label(arm: Arm, arms: Iterable[Arm]) -> str:
-    """The method's name and, where several arms share it, the settings in which they differ."""
-    namesakes = [other for other in arms if other.method.name == arm.method.name]
-    paths = dict.fromkeys(path for other in namesakes for path in differing_settings(arm.config, other.config))
-    parts = [f"{setting_name(path)}={setting_value(arm.config, path)}" for path in paths]
-    if len({other.task for other in namesakes}) > 1:
-        parts.append(f"task={arm.task}")
-    return " ".join([arm.method.name, *parts])

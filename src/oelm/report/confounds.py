@@ -1,15 +1,23 @@
-"""Confounds that the records show: what differs between an arm and its control beside the method."""
+"""Confounds: what stands beside the method as an explanation of a difference.
+
+The rules on settings need no run, so a plan is judged by the very rules that judge its results (`planned.py`).
+"""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import combinations
+from typing import Generic
 
 from oelm.config.method import Extras
+from oelm.config.run import RunConfig
+from oelm.config.study import Tuning
 from oelm.report.arms import Arm
-from oelm.report.differences import differing_settings, is_of_method, setting_name, setting_value
+from oelm.report.differences import differing_settings, is_of_method, setting_name, setting_value, short_float
+from oelm.report.sides import AnySide, Side
 
+LEARNING_RATE = "optim.lr"
 NORM_TOLERANCE = 0.05
 """Row norms closer than this (relative) count as equal: random rows have unit norm only in expectation."""
 
@@ -18,11 +26,24 @@ class ConfoundKind(StrEnum):
     """What kind of thing stands beside the method as an explanation."""
 
     SETTING = "setting"
-    ENVIRONMENT = "environment"
+    """A setting outside the method differs; the learning rate is one unless both sides were tuned alike."""
+    UNEQUAL_TUNING = "unequal-tuning"
+    LOWEST_OF_GRID = "lowest-of-grid"
+    HIGHEST_OF_GRID = "highest-of-grid"
+    """The chosen learning rate is the last of the grid: the best one may lie beyond."""
+    TUNING_SEED = "tuning-seed"
+    """A seed on which the learning rate was chosen is used again to judge it."""
     EXTRAS = "extras"
+    SCALE = "scale"
+    """Two ways to draw Q and K differ in the length of the rows too."""
     SEEDS = "seeds"
     ONE_SEED = "one-seed"
+    ENVIRONMENT = "environment"
     FREEZE_AUDIT = "freeze-audit"
+    """Frozen weights moved."""
+    NO_FREEZE_AUDIT = "no-freeze-audit"
+    BEST_CHECKPOINT = "best-checkpoint"
+    UNKNOWN_CHECKPOINT = "unknown-checkpoint"
 
 
 @dataclass(frozen=True)
@@ -36,11 +57,11 @@ class Confound:
 
 
 @dataclass(frozen=True)
-class ScaleGap:
+class ScaleGap(Generic[AnySide]):
     """Two frozen arms that a reader compares for their directions, but whose rows differ in length too."""
 
-    one: Arm
-    other: Arm
+    one: AnySide
+    other: AnySide
     one_norm: float
     other_norm: float
 
@@ -48,37 +69,94 @@ class ScaleGap:
 def confounds_between(arm: Arm, control: Arm) -> tuple[Confound, ...]:
     """All that is found between an arm and its control, the plainest first; empty where there is nothing."""
     return (
-        *_settings(arm, control),
-        *_extras(arm, control),
+        *design_confounds(arm, control),
         *_environment(arm, control),
-        *_seeds(arm, control),
         *_audit(arm),
+        *_checkpoint(arm, control),
     )
 
 
-def scale_gaps(arms: Sequence[Arm]) -> tuple[ScaleGap, ...]:
-    """Pairs of frozen arms that differ in projection, in the norm of its rows, and in nothing else."""
-    gaps = (_scale_gap(one, other) for one, other in combinations(arms, 2) if _are_ablations(one, other))
+def design_confounds(side: Side, control: Side) -> tuple[Confound, ...]:
+    """What the settings and seeds alone show, before or after the runs."""
+    return (
+        *_settings(side.config, control.config),
+        *_tuning(side, control),
+        *_extras(side.config, control.config),
+        *_seeds(side, control),
+    )
+
+
+def scale_gaps(sides: Sequence[AnySide]) -> tuple[ScaleGap[AnySide], ...]:
+    """Pairs of frozen arms that differ in projection, in the norm of its rows, and in nothing else.
+
+    An arm and its baseline are no such pair: how Q and K are drawn is the method that is compared with it, and the
+    baseline trains its rows away from where they start.
+    """
+    gaps = (_scale_gap(one, other) for one, other in combinations(sides, 2) if _are_ablations(one, other))
     return tuple(gap for gap in gaps if gap is not None)
 
 
-def _settings(arm: Arm, control: Arm) -> list[Confound]:
-    paths = [path for path in differing_settings(arm.config, control.config) if not is_of_method(path)]
+def tuning_of(config: RunConfig) -> Tuning | None:
+    """How the learning rate was chosen; None where it was set by hand."""
+    return config.study.tuning if config.study else None
+
+
+def tuned_alike(one: RunConfig, other: RunConfig) -> bool:
+    """Whether both learning rates were chosen in the same way, so that a difference is part of the method."""
+    return tuning_of(one) is not None and tuning_of(one) == tuning_of(other)
+
+
+def _settings(config: RunConfig, control: RunConfig) -> list[Confound]:
+    paths = [
+        path
+        for path in differing_settings(config, control)
+        if not is_of_method(path) and not (path == LEARNING_RATE and tuned_alike(config, control))
+    ]
     return [
-        Confound(
-            ConfoundKind.SETTING,
-            setting_name(path),
-            setting_value(arm.config, path),
-            setting_value(control.config, path),
-        )
+        Confound(ConfoundKind.SETTING, setting_name(path), setting_value(config, path), setting_value(control, path))
         for path in paths
     ]
 
 
-def _extras(arm: Arm, control: Arm) -> list[Confound]:
+def _tuning(side: Side, control: Side) -> list[Confound]:
+    ours, theirs = tuning_of(side.config), tuning_of(control.config)
+    found = []
+    if ours and theirs and ours != theirs and side.config.optim.lr != control.config.optim.lr:
+        found += [
+            Confound(ConfoundKind.UNEQUAL_TUNING, field, _written(ours, field), _written(theirs, field))
+            for field in Tuning.model_fields
+            if getattr(ours, field) != getattr(theirs, field)
+        ]
+    for each in (side, control):
+        found += [*_edge(each), *_reused_seed(each)]
+    return found
+
+
+def _edge(side: Side) -> list[Confound]:
+    tuning, rate = tuning_of(side.config), side.config.optim.lr
+    if tuning is None or len(tuning.grid) < 2:
+        return []
+    lowest, highest = math.isclose(rate, min(tuning.grid)), math.isclose(rate, max(tuning.grid))
+    kind = ConfoundKind.LOWEST_OF_GRID if lowest else ConfoundKind.HIGHEST_OF_GRID
+    return [Confound(kind, side.label, short_float(rate))] if lowest or highest else []
+
+
+def _reused_seed(side: Side) -> list[Confound]:
+    tuning = tuning_of(side.config)
+    if tuning is None or tuning.seed not in side.seeds:
+        return []
+    return [Confound(ConfoundKind.TUNING_SEED, side.label, str(tuning.seed))]
+
+
+def _written(tuning: Tuning, field: str) -> str:
+    value = getattr(tuning, field)
+    return " ".join(short_float(rate) for rate in value) if isinstance(value, tuple) else str(value)
+
+
+def _extras(config: RunConfig, control: RunConfig) -> list[Confound]:
     """Extras that the control lacks. Those of `baseline+...` beside `baseline` are what is under test."""
-    own, theirs = _common_extras(arm.method.extras), _common_extras(control.method.extras)
-    if own == theirs or _differ_in_extras_only(arm, control):
+    own, theirs = _common_extras(config.method.extras), _common_extras(control.method.extras)
+    if own == theirs or _differ_in_extras_only(config, control):
         return []
     return [Confound(ConfoundKind.EXTRAS, "extras", own, theirs)]
 
@@ -90,49 +168,67 @@ def _common_extras(extras: Extras) -> str:
     return "+".join([*flags, *rate]) or "none"
 
 
-def _differ_in_extras_only(arm: Arm, control: Arm) -> bool:
+def _differ_in_extras_only(config: RunConfig, control: RunConfig) -> bool:
     common = {"method.extras.shift", "method.extras.gain", "method.extras.layer_lr"}
-    return all(path in common for path in differing_settings(arm.config, control.config) if is_of_method(path))
+    return all(path in common for path in differing_settings(config, control) if is_of_method(path))
+
+
+def _seeds(side: Side, control: Side) -> list[Confound]:
+    found = []
+    if side.seeds != control.seeds:
+        found.append(Confound(ConfoundKind.SEEDS, "seeds", _listed(side.seeds), _listed(control.seeds)))
+    if len(set(side.seeds) & set(control.seeds)) == 1:
+        found.append(Confound(ConfoundKind.ONE_SEED, "seeds"))
+    return found
+
+
+def _listed(seeds: Sequence[int]) -> str:
+    return ", ".join(str(seed) for seed in seeds)
 
 
 def _environment(arm: Arm, control: Arm) -> list[Confound]:
     """Versions and device, as sets: each side may have been computed in several places."""
     found = []
     for field in ("oelm", "torch", "device"):
-        own = {str(getattr(record.environment, field)) for record in arm.records}
-        theirs = {str(getattr(record.environment, field)) for record in control.records}
+        own, theirs = _environments(arm, field), _environments(control, field)
         if own != theirs:
             found.append(Confound(ConfoundKind.ENVIRONMENT, field, ", ".join(sorted(own)), ", ".join(sorted(theirs))))
     return found
 
 
-def _seeds(arm: Arm, control: Arm) -> list[Confound]:
-    found = []
-    if arm.losses.keys() != control.losses.keys():
-        found.append(Confound(ConfoundKind.SEEDS, "seeds", _listed(arm), _listed(control)))
-    if len(arm.losses.keys() & control.losses.keys()) == 1:
-        found.append(Confound(ConfoundKind.ONE_SEED, "seeds"))
-    return found
-
-
-def _listed(arm: Arm) -> str:
-    return ", ".join(str(seed) for seed in arm.losses)
+def _environments(arm: Arm, field: str) -> set[str]:
+    return {str(getattr(record.environment, field)) for record in arm.records if record.environment is not None}
 
 
 def _audit(arm: Arm) -> list[Confound]:
-    moved = [str(record.config.seed) for record in arm.records if not record.audit.unchanged]
-    return [Confound(ConfoundKind.FREEZE_AUDIT, "frozen weights", ", ".join(moved))] if moved else []
+    moved = [record.config.seed for record in arm.records if record.audit is not None and not record.audit.unchanged]
+    found = [Confound(ConfoundKind.FREEZE_AUDIT, "frozen weights", _listed(moved))] if moved else []
+    unknown = [record.config.seed for record in arm.records if record.audit is None]
+    if unknown and arm.method.plan is not None:
+        found.append(Confound(ConfoundKind.NO_FREEZE_AUDIT, "frozen weights", _listed(unknown)))
+    return found
 
 
-def _are_ablations(one: Arm, other: Arm) -> bool:
-    """Both frozen, alike in all but how Q and K are drawn (projection and scale)."""
-    drawn = {"method.query", "method.key", "method.scale"}
-    different = set(differing_settings(one.config, other.config))
-    projections_differ = bool(different & {"method.query", "method.key"})
-    return one.method.plan is not None and one.task == other.task and projections_differ and different <= drawn
+def _checkpoint(arm: Arm, control: Arm) -> list[Confound]:
+    """Figures that are not those of the last step; only a reported record can have them."""
+    kinds = {"best": ConfoundKind.BEST_CHECKPOINT, "unknown": ConfoundKind.UNKNOWN_CHECKPOINT}
+    used = {record.result.checkpoint for side in (arm, control) for record in side.records}
+    return [Confound(kind, "checkpoint") for checkpoint, kind in kinds.items() if checkpoint in used]
 
 
-def _scale_gap(one: Arm, other: Arm) -> ScaleGap | None:
+def _are_ablations(one: Side, other: Side) -> bool:
+    """Both frozen, alike in all but how Q and K are drawn (projection and scale) and a rate that was tuned alike."""
+    ours, theirs = one.config.method, other.config.method
+    drawn_alike = (ours.query, ours.key) == (theirs.query, theirs.key)
+    if ours.plan is None or drawn_alike or (one.task, one.source) != (other.task, other.source):
+        return False
+    allowed = {"method.query", "method.key", "method.scale"}
+    if tuned_alike(one.config, other.config):
+        allowed.add(LEARNING_RATE)
+    return set(differing_settings(one.config, other.config)) <= allowed
+
+
+def _scale_gap(one: AnySide, other: AnySide) -> ScaleGap[AnySide] | None:
     norms = (one.row_norm, other.row_norm)
     if norms[0] is None or norms[1] is None or math.isclose(norms[0], norms[1], rel_tol=NORM_TOLERANCE):
         return None

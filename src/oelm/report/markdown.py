@@ -1,8 +1,11 @@
-"""The comparison as Markdown, for a README, an issue or a notebook."""
+"""Comparisons as Markdown, for a README, an issue or a notebook."""
 
 from collections.abc import Iterable, Sequence
 
+from oelm.report.accuracy import AccuracyComparison
+from oelm.report.accuracy_cells import accuracy_cells, accuracy_headings
 from oelm.report.comparison import Comparison, Finding
+from oelm.report.groups import Group
 from oelm.report.numerals import (
     written_bits,
     written_count,
@@ -12,8 +15,46 @@ from oelm.report.numerals import (
     written_perplexity,
     written_ratio,
 )
-from oelm.report.sentences import finding_remarks, finding_sentence, footnotes, general_remarks
+from oelm.report.report import Report
+from oelm.report.sentences import (
+    accuracy_footnotes,
+    accuracy_general_remarks,
+    accuracy_remarks,
+    accuracy_sentence,
+    beside_sentence,
+    bound_sentence,
+    finding_remarks,
+    finding_sentence,
+    footnotes,
+    general_remarks,
+    group_title,
+    reference_remarks,
+)
 from oelm.report.texts import ENGLISH, Texts
+
+
+def report_markdown(report: Report, texts: Texts = ENGLISH) -> str:
+    """Every experiment; with a heading each where there are several."""
+    several = len(report.groups) > 1
+    parts = [
+        (f"### {group_title(group, texts)}\n\n" if several else "") + group_markdown(group, texts)
+        for group in report.groups
+    ]
+    beside = _listed(beside_sentence(row, texts) for row in report.beside)
+    folders = ", ".join(str(folder) for folder in report.unfinished)
+    left_out = texts.unfinished.format(folders=folders) if folders else ""
+    return "\n".join([*parts, *(part + "\n" for part in (beside, left_out) if part)])
+
+
+def group_markdown(group: Group, texts: Texts = ENGLISH) -> str:
+    """One experiment."""
+    if group.accuracy is not None:
+        found = accuracy_markdown(group.accuracy, texts)
+    else:
+        assert group.comparison is not None, "a group has one of the two"
+        found = as_markdown(group.comparison, texts)
+    beyond = [sentence for row in group.speed if (sentence := bound_sentence(row, texts))]
+    return found + (f"\n{_listed(beyond)}\n" if beyond else "")
 
 
 def as_markdown(comparison: Comparison, texts: Texts = ENGLISH) -> str:
@@ -33,19 +74,38 @@ def as_markdown(comparison: Comparison, texts: Texts = ENGLISH) -> str:
     table = [
         _row(headings),
         _row("---" for _ in headings),
-        *(_row(_cells(found)) for found in comparison.findings),
+        *(_row(_cells(found, texts)) for found in comparison.findings),
     ]
     title = f"**{texts.verdict_title.format(margin=written_margin(comparison.margin))}**"
-    parts = [
+    return _joined(
         title,
         "\n".join(table),
         _listed(_findings(comparison, texts)),
         *general_remarks(comparison, texts),
+        _listed(footnotes(comparison, texts)),
+    )
+
+
+def accuracy_markdown(comparison: AccuracyComparison, texts: Texts = ENGLISH) -> str:
+    """The same for fine-tuned arms."""
+    headings = accuracy_headings(texts)
+    rows = [accuracy_cells(found, texts) for found in comparison.findings]
+    table = [_row(headings), _row("---" for _ in headings), *(_row((f"`{first}`", *rest)) for first, *rest in rows)]
+    sentences = [
+        " ".join([accuracy_sentence(found, comparison.share, texts), *accuracy_remarks(found, texts)])
+        for found in comparison.findings
+        if not found.is_reference
     ]
-    return "\n\n".join(part for part in [*parts, _listed(footnotes(comparison, texts))] if part) + "\n"
+    return _joined(
+        f"**{texts.accuracy_title.format(share=f'{100 * comparison.share:g} %')}**",
+        "\n".join(table),
+        _listed([*sentences, *reference_remarks(comparison.findings, texts)]),
+        *accuracy_general_remarks(comparison, texts),
+        _listed(accuracy_footnotes(comparison, texts)),
+    )
 
 
-def _cells(finding: Finding) -> Iterable[str]:
+def _cells(finding: Finding, texts: Texts) -> Iterable[str]:
     arm, estimate = finding.arm, finding.estimate
     interval = estimate.interval if estimate else None
     return (
@@ -56,18 +116,19 @@ def _cells(finding: Finding) -> Iterable[str]:
         written_bits(arm.bits_per_byte),
         written_ratio(estimate.ratio) if estimate else "",
         f"{written_ratio(interval.lower)} – {written_ratio(interval.upper)}" if interval else "",
-        "" if finding.control is None else finding.verdict,
+        "" if finding.control is None else texts.verdict_names[finding.verdict],
         written_percent(arm.flops_saved_share),
         written_milliseconds(arm.step_seconds),
     )
 
 
 def _findings(comparison: Comparison, texts: Texts) -> Sequence[str]:
-    return [
+    sentences = [
         " ".join([finding_sentence(found, comparison.margin, texts), *finding_remarks(found, texts)])
         for found in comparison.findings
         if not found.is_reference
     ]
+    return [*sentences, *reference_remarks(comparison.findings, texts)]
 
 
 def _row(cells: Iterable[str]) -> str:
@@ -76,3 +137,7 @@ def _row(cells: Iterable[str]) -> str:
 
 def _listed(lines: Iterable[str]) -> str:
     return "\n".join(f"- {line}" for line in lines)
+
+
+def _joined(*parts: str) -> str:
+    return "\n\n".join(part for part in parts if part) + "\n"

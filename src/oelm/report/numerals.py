@@ -29,9 +29,14 @@ def written_ratio(value: float) -> str:
     return f"{value:.3f}" if value < 100 else f"{value:.3g}"
 
 
-def written_percent(share: float) -> str:
-    """A share in percent, one decimal; no sign on a zero."""
-    return f"{round(100 * share, 1) + 0.0:.1f} %"
+def written_percent(share: float | None) -> str:
+    """A share in percent, one decimal; no sign on a zero; a dash where it is not known."""
+    return "-" if share is None else f"{round(100 * share, 1) + 0.0:.1f} %"
+
+
+def written_points(points: float) -> str:
+    """A difference of accuracies in hundredths, with its sign."""
+    return f"{points:+.2f}"
 
 
 def written_margin(margin: float) -> str:
@@ -39,9 +44,9 @@ def written_margin(margin: float) -> str:
     return f"{100 * (margin - 1):.4g} %"
 
 
-def written_milliseconds(seconds: float) -> str:
-    """Three digits of milliseconds."""
-    return _three_digits(1000 * seconds)
+def written_milliseconds(seconds: float | None) -> str:
+    """Three digits of milliseconds, or a dash."""
+    return "-" if seconds is None else _three_digits(1000 * seconds)
 
 
 def _three_digits(value: float) -> str:

@@ -21,16 +21,17 @@ def load_records(paths: Sequence[Path]) -> tuple[Record, ...]:
     One run given twice counts once; two records of one run that disagree are refused, because choosing
     between them would be choosing the result.
     """
-    kept: dict[tuple[str, str], tuple[Path, Record]] = {}
+    kept: dict[tuple[str, str, str], tuple[Path, Record]] = {}
     for file in dict.fromkeys(file for path in paths for file in _record_files(path)):
         record = read_record(file)
-        run = (record.task, record.config.fingerprint)
+        stage = record.config.study.stage if record.config.study else ""
+        run = (f"{record.task} {record.source}", stage, record.config.fingerprint)
         if run not in kept:
             kept[run] = (file, record)
         elif kept[run][1].result.loss != record.result.loss:
             raise CheckpointError(
                 f"{kept[run][0]} and {file} record the same run with different results "
-                f"(loss {kept[run][1].result.loss:.6g} and {record.result.loss:.6g})",
+                f"(loss {kept[run][1].result.loss} and {record.result.loss})",
                 "compare only one of them",
             )
     return tuple(record for _, record in kept.values())

@@ -1,19 +1,16 @@
-"""Perplexity ratios on seed-paired log losses, and the verdict against a margin. Pure functions of numbers.
+"""Perplexity ratios with their intervals, and the verdict against a margin. Pure functions of numbers.
 
-The interval is the two-sided paired t-interval of one arm against its control: with
-d_s = loss_s(arm) - loss_s(control) over S paired seeds, exp(mean(d) ± t(S-1) sd(d) / sqrt(S)).
-It is not corrected for there being several arms.
+A ratio is exp(mean of the paired differences of log losses); its interval is that of `blocks.py`, at the level of
+`family.py`, in exponentials.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-import numpy as np
-from numpy.typing import NDArray
-
 from oelm.base.errors import ConfigError
+from oelm.report.blocks import Contrast
 
 CONFIDENCE = 0.95
 DEFAULT_MARGIN = 1.05
@@ -36,6 +33,15 @@ class Verdict(StrEnum):
     """Too few paired seeds to say."""
 
 
+class IntervalKind(StrEnum):
+    """Whose scatter an interval is made from; see `blocks.py`."""
+
+    PAIRED = "paired"
+    """That of the arm's own differences."""
+    POOLED = "pooled"
+    """That of all arms."""
+
+
 @dataclass(frozen=True)
 class Interval:
     """A two-sided interval of a perplexity ratio."""
@@ -45,6 +51,13 @@ class Interval:
     resolution: float
     """The smallest margin that could have been shown to be kept, had the arm come out equal to its control:
     the upper end around an estimate of 1. A larger observed ratio would have been measurably worse."""
+    confidence: float = CONFIDENCE
+    kind: IntervalKind = IntervalKind.PAIRED
+
+    @property
+    def is_adjusted(self) -> bool:
+        """Whether it is wider than 95 % because several arms were tested."""
+        return self.confidence > CONFIDENCE + 1e-9
 
 
 @dataclass(frozen=True)
@@ -54,6 +67,8 @@ class Estimate:
     ratio: float
     pairs: int
     interval: Interval | None
+    beside: Interval | None = None
+    """The interval of the other kind, for the reader's eye; the verdict does not use it."""
 
     @property
     def measurably_worse(self) -> bool:
@@ -71,28 +86,11 @@ def paired_differences(arm: Mapping[int, float], control: Mapping[int, float]) -
     return tuple(arm[seed] - control[seed] for seed in sorted(arm.keys() & control.keys()))
 
 
-def estimate_ratio(differences: Sequence[float], confidence: float = CONFIDENCE) -> Estimate | None:
-    """The perplexity ratio of paired log-loss differences; None without a pair."""
-    pairs = len(differences)
-    if pairs == 0:
-        return None
-    mean = float(np.mean(differences))
-    if pairs < SEEDS_FOR_INTERVAL:
-        return Estimate(exponential(mean), pairs, None)
-    half_width = float(half_widths(np.asarray(differences), confidence))
-    interval = Interval(exponential(mean - half_width), exponential(mean + half_width), exponential(half_width))
-    return Estimate(exponential(mean), pairs, interval)
-
-
-def half_widths(differences: NDArray[np.float64], confidence: float = CONFIDENCE) -> NDArray[np.float64]:
-    """Half-width of the t-interval of the mean along the last axis: t(S-1) sd / sqrt(S)."""
-    from scipy.special import (
-        stdtrit,
-    )  # here, because scipy takes longer to import than `oelm --help` may take
-
-    pairs = differences.shape[-1]
-    quantile = stdtrit(pairs - 1, (1 + confidence) / 2)
-    return np.asarray(quantile * differences.std(axis=-1, ddof=1) / math.sqrt(pairs))
+def ratio_interval(contrast: Contrast, confidence: float, kind: IntervalKind) -> Interval:
+    """The t-interval of a mean difference of log losses, as a ratio: exp(mean ± half-width)."""
+    mean, half_width = float(contrast.mean), float(contrast.half_width(confidence))
+    lower, upper = exponential(mean - half_width), exponential(mean + half_width)
+    return Interval(lower, upper, exponential(half_width), confidence, kind)
 
 
 def judge(estimate: Estimate | None, margin: float = DEFAULT_MARGIN) -> Verdict:

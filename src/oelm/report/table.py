@@ -1,4 +1,4 @@
-"""The comparison in a terminal: two tables and the sentences, made for 80 columns and wider."""
+"""Comparisons in a terminal: tables and sentences, made for 80 columns and wider."""
 
 from collections.abc import Iterable
 
@@ -8,6 +8,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from oelm.report.accuracy import AccuracyComparison, AccuracyFinding
+from oelm.report.accuracy_cells import accuracy_cells, accuracy_headings
 from oelm.report.arms import Arm
 from oelm.report.comparison import Comparison, Finding
 from oelm.report.forest import Axis, drawn_interval, shared_axis
@@ -20,7 +22,17 @@ from oelm.report.numerals import (
     written_perplexity,
     written_ratio,
 )
-from oelm.report.sentences import finding_remarks, finding_sentence, footnotes, general_remarks
+from oelm.report.sentences import (
+    accuracy_footnotes,
+    accuracy_general_remarks,
+    accuracy_remarks,
+    accuracy_sentence,
+    finding_remarks,
+    finding_sentence,
+    footnotes,
+    general_remarks,
+    reference_remarks,
+)
 from oelm.report.statistics import Verdict
 from oelm.report.texts import ENGLISH, Texts
 
@@ -42,9 +54,33 @@ def as_table(comparison: Comparison, texts: Texts = ENGLISH) -> RenderableType:
     if any(finding.control for finding in comparison.findings):
         parts.append(_verdict_table(comparison, texts))
     parts += [_finding_text(found, comparison.margin, texts) for found in comparison.findings if not found.is_reference]
+    parts += [_paragraph(remark) for remark in reference_remarks(comparison.findings, texts)]
     parts += [_paragraph(remark) for remark in general_remarks(comparison, texts)]
     parts += [_paragraph(note, "dim") for note in footnotes(comparison, texts)]
     return Group(*parts)
+
+
+def accuracy_table(comparison: AccuracyComparison, texts: Texts = ENGLISH) -> RenderableType:
+    """The columns that fit a terminal of 80; Markdown and JSON have them all."""
+    table = _empty_table(texts.accuracy_title.format(share=f"{100 * comparison.share:g} %"))
+    headings = accuracy_headings(texts)
+    left_out = (texts.evaluation, texts.trained, texts.frozen, texts.best_checkpoint, texts.points, texts.flops_saved)
+    for heading in headings:
+        if heading not in left_out:
+            table.add_column(heading, justify="left" if heading == texts.arm else "right", overflow="fold")
+    for found in comparison.findings:
+        cells = zip(headings, accuracy_cells(found, texts), strict=True)
+        table.add_row(*(Text(cell) for heading, cell in cells if heading not in left_out))
+    parts: list[RenderableType] = [table]
+    parts += [_accuracy_text(found, comparison.share, texts) for found in comparison.findings if not found.is_reference]
+    parts += [_paragraph(remark) for remark in reference_remarks(comparison.findings, texts)]
+    parts += [_paragraph(remark) for remark in accuracy_general_remarks(comparison, texts)]
+    parts += [_paragraph(note, "dim") for note in accuracy_footnotes(comparison, texts)]
+    return Group(*parts)
+
+
+def _accuracy_text(finding: AccuracyFinding, share: float, texts: Texts) -> RenderableType:
+    return _with_remarks(finding.arm.label, accuracy_sentence(finding, share, texts), accuracy_remarks(finding, texts))
 
 
 def _empty_table(title: str) -> Table:
@@ -105,26 +141,30 @@ def _verdict_table(comparison: Comparison, texts: Texts) -> Table:
         table.add_row(Text(texts.against.format(control=control), style="dim italic"))
         for finding in compared:
             if finding.control and finding.control.label == control:
-                table.add_row(*_verdict_cells(finding, axis))
+                table.add_row(*_verdict_cells(finding, axis, texts))
         table.add_section()
     return table
 
 
-def _verdict_cells(finding: Finding, axis: Axis) -> Iterable[Text]:
+def _verdict_cells(finding: Finding, axis: Axis, texts: Texts) -> Iterable[Text]:
     estimate, interval = finding.estimate, finding.estimate.interval if finding.estimate else None
     style = STYLES[finding.verdict]
     yield Text(_foldable(f"  {finding.arm.label}"))
     yield Text(written_ratio(estimate.ratio) if estimate else "-")
     yield Text(f"{written_ratio(interval.lower)} – {written_ratio(interval.upper)}" if interval else "-")
     yield Text(drawn_interval(estimate, axis), style=style)
-    yield Text(finding.verdict, style=style)
+    yield Text(texts.verdict_names[finding.verdict], style=style)
 
 
 def _finding_text(finding: Finding, margin: float, texts: Texts) -> RenderableType:
-    sentence = Text(finding_sentence(finding, margin, texts))
-    sentence.stylize("cyan", 0, len(finding.arm.label))
-    remarks = [Padding(Text(remark), (0, 0, 0, 2), expand=False) for remark in finding_remarks(finding, texts)]
-    return Padding(Group(sentence, *remarks), (0, 0, 1, 0), expand=False)
+    return _with_remarks(finding.arm.label, finding_sentence(finding, margin, texts), finding_remarks(finding, texts))
+
+
+def _with_remarks(label: str, sentence: str, remarks: Iterable[str]) -> RenderableType:
+    text = Text(sentence)
+    text.stylize("cyan", 0, len(label))
+    indented = [Padding(Text(remark), (0, 0, 0, 2), expand=False) for remark in remarks]
+    return Padding(Group(text, *indented), (0, 0, 1, 0), expand=False)
 
 
 def _paragraph(text: str, style: str = "") -> RenderableType:

@@ -1,0 +1,261 @@
+"""The original study's figures as its documents print them, typed here once more."""
+
+import json
+import math
+
+import pytest
+
+from oelm.config.record import Record
+from oelm.report.confounds import ConfoundKind
+from oelm.report.markdown import report_markdown
+from oelm.report.original import original_records
+from oelm.report.plain import report_json
+from oelm.report.report import Report, build_report
+from oelm.report.statistics import Verdict
+from oelm.report.texts import TEXTS, Language
+
+from .records import BASELINE_LOSSES, make_arm
+
+RECORDS = {record.reported.id: record for record in original_records() if record.reported}
+REPORT: Report = build_report(original_records())
+
+# id: data, method, lr, steps, loss, perplexity
+LANGUAGE_MODELS = {
+    "M512-GPT": ("TinyStories", "baseline", 5e-4, 100_000, 1.4215, 4.14),
+    "M512-OELM": ("TinyStories", "oelm-global", 5e-4, 100_000, 1.5389, 4.66),
+    "GPT-01": ("TinyStories", "baseline", 3e-4, 100_000, 1.4516, 4.27),
+    "GPT-02": ("TinyStories", "oelm", 1e-3, 100_000, 1.5456, 4.69),
+    "GPT-03": ("TinyStories", "oelm-random", 1e-3, 100_000, 1.6038, 4.97),
+    "GPT-04": ("OpenWebText", "baseline", 3e-4, 150_000, 3.855, 47.24),
+    "GPT-05": ("OpenWebText", "oelm", 1e-3, 150_000, 3.994, 54.29),
+    "GPT-06": ("WikiText-103", "baseline", 3e-4, 200_000, 3.224, 25.13),
+    "GPT-07": ("WikiText-103", "oelm", 1e-3, 200_000, 3.368, 29.03),
+}
+# id: wall seconds, seconds per step, validation seconds
+TIMES = {
+    "M512-GPT": (6.5 * 3600, None, None),
+    "M512-OELM": (5 * 3600, None, None),
+    "GPT-01": (16_287.72, 0.083659, 7_269),
+    "GPT-02": (16_366.33, 0.083535, 7_393),
+    "GPT-03": (15_318.03, 0.076900, 7_021),
+    "GPT-04": (33_018, 0.184, None),
+    "GPT-05": (32_926, 0.184, None),
+    "GPT-06": (13_775, 0.06168, 586.9),
+    "GPT-07": (13_649, 0.06123, 591.1),
+    "XNLI-01": (11_971, 0.162, None),
+    "XNLI-02": (5_138, 0.069, None),
+    "SST-2-01": (None, None, None),
+}
+# id: method, lr, accuracy, loss
+CLASSIFIERS = {
+    "XNLI-01": ("baseline", 2e-5, 0.7671, 0.523),
+    "XNLI-02": ("oelm-qr", 1e-4, 0.7779, 0.498),
+    "SST-2-01": ("baseline", 2e-5, 0.9312, None),
+    "SST-2-02": ("oelm-qr", 1e-4, 0.9128, None),
+    "MNLI-01": ("baseline", 2e-5, 0.8344, None),
+    "MNLI-02": ("oelm-qr", 1e-4, 0.8223, None),
+}
+FIRST_REPORT = """
+1 3.7234 3.8295   2 2.8164 3.0094   3 2.3812 2.6056   4 2.1802 2.3830   5 2.0468 2.2195   6 1.9679 2.1328
+7 1.9091 2.0647   8 1.8660 2.0186   9 1.8338 1.9806  10 1.8044 1.9482  15 1.7084 1.8609  20 1.6428 1.7943
+25 1.6051 1.7488  30 1.5727 1.7111  35 1.5465 1.6812  40 1.5235 1.6565  45 1.5060 1.6373  50 1.4948 1.6191
+55 1.4813 1.6038  60 1.4724 1.5900  65 1.4653 1.5769  70 1.4578 1.5651  75 1.4517 1.5549  80 1.4473 1.5466
+85 1.4434 1.5396  90 1.4380 1.5405  95 1.4328 1.5427  99 1.4215 1.5389
+"""
+
+
+def test_all_runs_are_there_and_marked() -> None:
+    assert list(RECORDS) == [*LANGUAGE_MODELS, *CLASSIFIERS]
+    assert {record.source for record in RECORDS.values()} == {"reported"}
+    assert all(record.audit is None and record.environment is None for record in RECORDS.values())
+
+
+@pytest.mark.parametrize("run", LANGUAGE_MODELS)
+def test_a_language_model_has_the_figures_as_printed(run: str) -> None:
+    data, method, lr, steps, loss, perplexity = LANGUAGE_MODELS[run]
+    record, config = RECORDS[run], RECORDS[run].config
+    assert (config.data.name, record.method, config.optim.lr, config.train.steps) == (data, method, lr, steps)
+    assert record.reported is not None
+    assert (record.loss, record.reported.perplexity) == (loss, perplexity)
+    assert math.exp(loss) == pytest.approx(perplexity, rel=2e-3)
+    assert record.curve[-1].loss == loss
+    assert record.counts.stored == 44_896_768
+    assert record.counts.trained == (44_896_768 if method == "baseline" else 41_751_040)
+    assert config.train.sequences_per_step == (16 if run.startswith("M512") else 8)
+    assert (config.optim.warmup_steps, config.optim.weight_decay, config.optim.clip) == (2000, 0.1, 1.0)
+    assert config.model.dropout == 0.1
+
+
+@pytest.mark.parametrize("run", TIMES)
+def test_times(run: str) -> None:
+    timing = RECORDS[run].timing
+    assert (timing.wall_seconds, timing.mean_step_seconds, timing.validation_seconds) == TIMES[run]
+
+
+def test_the_rest_of_the_timing() -> None:
+    assert RECORDS["GPT-06"].timing.measured_steps == 199_899
+    assert RECORDS["GPT-06"].timing.median_step_seconds == 0.06169
+    assert RECORDS["GPT-07"].timing.median_step_seconds == 0.06125
+
+
+@pytest.mark.parametrize("run", CLASSIFIERS)
+def test_a_classifier_has_the_figures_as_printed(run: str) -> None:
+    method, lr, accuracy, loss = CLASSIFIERS[run]
+    record = RECORDS[run]
+    assert (record.method, record.config.optim.lr, record.result.loss) == (method, lr, loss)
+    assert record.evaluations[0].measures == {"accuracy": accuracy}
+    assert record.config.train.sequences_per_step == 16
+    if run.startswith(("XNLI", "MNLI")):
+        assert record.counts.stored == 109_484_547
+        assert record.counts.trained == (109_484_547 if method == "baseline" else 95_310_339)
+
+
+def test_curves() -> None:
+    table = [float(number) for number in FIRST_REPORT.split()]
+    rows = list(zip(table[0::3], table[1::3], table[2::3], strict=True))
+    assert len(rows) == 28
+    for run, column in (("M512-GPT", 1), ("M512-OELM", 2)):
+        assert [(point.step / 1000, point.loss) for point in RECORDS[run].curve] == [(r[0], r[column]) for r in rows]
+    printed = {
+        "GPT-01": {10: 6.5, 20: 5.65, 30: 5.2, 60: 4.51, 100: 4.27},
+        "GPT-02": {10: 7.2, 19: 6.35, 30: 5.6, 60: 5.04, 100: 4.69},
+        "GPT-03": {10: 7.8, 30: 6.0, 60: 5.3, 100: 4.97},
+    }
+    for run, by_step in printed.items():
+        found = {point.step // 1000: math.exp(point.loss) for point in RECORDS[run].curve}
+        assert found == pytest.approx(by_step, rel=1e-3)
+
+
+def test_training_losses_and_rates_at_the_end() -> None:
+    rates = [5.35e-07, 3.01e-07, 1.34e-07, 3.35e-08, 1.34e-09]
+    losses = {
+        "M512-GPT": [1.5913, 1.5462, 1.5099, 1.7476, 1.4600],
+        "M512-OELM": [1.7112, 1.6753, 1.6347, 1.8759, 1.5946],
+    }
+    for run, expected in losses.items():
+        reported = RECORDS[run].reported
+        assert reported is not None
+        assert [point.step for point in reported.training] == [98_000, 98_500, 99_000, 99_500, 99_900]
+        assert [point.loss for point in reported.training] == expected
+        assert [point.lr for point in reported.training] == rates
+
+
+def by_id(record_id: str):  # type: ignore[no-untyped-def]
+    for group in REPORT.groups:
+        for finding in group.findings:
+            reported = finding.arm.records[0].reported
+            if reported is not None and reported.id == record_id:
+                return group, finding
+    raise AssertionError(record_id)
+
+
+@pytest.mark.parametrize(
+    ("run", "control", "ratio"),
+    [
+        ("M512-OELM", "M512-GPT", 1.126),
+        ("GPT-02", "GPT-01", 1.098),
+        ("GPT-03", "GPT-01", 1.164),
+        ("GPT-05", "GPT-04", 1.149),
+        ("GPT-07", "GPT-06", 1.155),
+    ],
+)
+def test_ratios_are_those_of_its_tables_and_there_is_no_verdict(run: str, control: str, ratio: float) -> None:
+    _, finding = by_id(run)
+    assert finding.control is not None
+    assert finding.control.records[0].reported.id == control
+    assert finding.estimate.ratio == pytest.approx(ratio, abs=5e-4)
+    assert finding.estimate.interval is None
+    assert finding.verdict is Verdict.NO_VERDICT
+
+
+@pytest.mark.parametrize(
+    ("run", "points", "share"), [("XNLI-02", 1.08, 1.014), ("SST-2-02", -1.84, 0.98), ("MNLI-02", -1.21, 0.985)]
+)
+def test_accuracies_in_points_and_as_share(run: str, points: float, share: float) -> None:
+    _, finding = by_id(run)
+    assert finding.points.value == pytest.approx(points)
+    assert finding.share.value == pytest.approx(share, abs=5e-4)
+    assert finding.verdict is Verdict.NO_VERDICT
+
+
+COMMON = {ConfoundKind.ONE_SEED, ConfoundKind.NO_FREEZE_AUDIT}
+OF_GPT = COMMON | {ConfoundKind.SETTING, ConfoundKind.BEST_CHECKPOINT}
+OF_BERT = COMMON | {ConfoundKind.SETTING, ConfoundKind.UNKNOWN_CHECKPOINT}
+
+
+@pytest.mark.parametrize(
+    ("run", "expected"),
+    [
+        ("M512-OELM", COMMON),
+        *((run, OF_GPT) for run in ("GPT-02", "GPT-03", "GPT-05", "GPT-07")),
+        *((run, OF_BERT) for run in ("XNLI-02", "SST-2-02", "MNLI-02")),
+    ],
+)
+def test_it_has_exactly_its_confounds(run: str, expected: set[ConfoundKind]) -> None:
+    _, finding = by_id(run)
+    assert {confound.kind for confound in finding.confounds} == expected
+    assert {confound.what for confound in finding.confounds if confound.kind is ConfoundKind.SETTING} <= {"lr"}
+
+
+def test_the_only_gap_of_scale_is_between_orthogonal_and_random() -> None:
+    gaps = [gap for group in REPORT.groups if group.comparison for gap in group.comparison.scale_gaps]
+    ids = [(gap.one.records[0].reported.id, gap.other.records[0].reported.id) for gap in gaps]
+    assert ids == [("GPT-02", "GPT-03")]
+    assert gaps[0].one_norm / gaps[0].other_norm == pytest.approx(2.21, abs=0.01)  # squared: the logits, about fivefold
+
+
+def test_the_trend_says_that_steps_differ_too() -> None:
+    trend = next(trend for trend in REPORT.trends if trend.method == "oelm")
+    assert [row.data for row in trend.rows] == ["TinyStories", "OpenWebText", "WikiText-103"]
+    assert trend.also_differs == (("steps", ("100000", "150000", "200000")),)
+
+
+def test_a_reported_speed_up_beyond_the_arithmetic_is_marked() -> None:
+    speed = {row.arm.records[0].reported.id: row for group in REPORT.groups for row in group.speed}  # type: ignore[union-attr]
+    assert speed["M512-OELM"].exceeds_bound
+    assert speed["GPT-03"].exceeds_bound
+    assert not speed["GPT-02"].exceeds_bound
+    assert speed["GPT-02"].flops_saved_share == pytest.approx(0.023, abs=5e-4)
+    assert speed["GPT-01"].validation_share == pytest.approx(0.45, abs=0.005)
+
+
+def test_the_markdown_says_that_time_was_saved_beyond_the_arithmetic() -> None:
+    text = report_markdown(REPORT)
+    assert "oelm-global took 23.1 % less time than baseline, but the method saves only 2.3 % of the arithmetic" in text
+    assert "oelm-random took 8.1 % less time than baseline" in text
+    assert "baseline: Converged at 2.5 epochs." in text
+
+
+@pytest.mark.parametrize("language", Language)
+def test_it_renders_in_both_languages_with_every_figure(language: Language) -> None:
+    text = report_markdown(REPORT, TEXTS[language])
+    for *_, perplexity in LANGUAGE_MODELS.values():
+        assert f" {perplexity:.2f} " in text
+    for _, _, accuracy, _ in CLASSIFIERS.values():
+        assert f" {100 * accuracy:.2f} " in text
+    json.dumps(report_json(REPORT, TEXTS[language]), allow_nan=False)
+
+
+def test_a_reproduction_stands_beside_it_and_is_never_mixed_with_it() -> None:
+    ours = [
+        *make_arm("baseline", BASELINE_LOSSES, data="tinystories"),
+        *make_arm("oelm", BASELINE_LOSSES, data="tinystories", lr=3e-4),
+    ]
+    report = build_report([*ours, *original_records()])
+    assert len(report.groups) == len(REPORT.groups) + 1
+    rows = {(row.ours.arm.label, row.id) for row in report.beside}
+    assert rows == {("baseline", "M512-GPT"), ("baseline", "GPT-01"), ("oelm", "GPT-02")}
+    row = next(row for row in report.beside if row.id == "GPT-02")
+    assert ("lr", "3e-4", "1e-3") in row.differs
+    assert not any(name == "beta2" for name, *_ in row.differs)
+
+
+def test_the_file_is_what_the_script_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pathlib import Path
+
+    root = Path(__file__).resolve().parents[2]
+    monkeypatch.syspath_prepend(root / "benchmarks")
+    from original_study import OUT, records, written
+
+    assert Record.model_validate(records()[0].model_dump(mode="json")) == RECORDS["M512-GPT"]
+    assert OUT.read_text(encoding="utf-8") == written(records()), "run python benchmarks/original_study.py"

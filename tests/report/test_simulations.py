@@ -1,0 +1,237 @@
+"""Studies simulated by the ten thousand, judged by the very functions that judge a real one.
+
+Every arm is truly at the margin (ratio 1.05) unless said otherwise, so each *non-inferior* is wrong. Beside each
+promise stands a twin that breaks it: the shortcut that this code does not take.
+"""
+
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+
+from oelm.report.blocks import Contrast, chosen_contrast, paired_contrast, pooled_contrast
+from oelm.report.family import family_confidences
+from oelm.report.resampling import draw, resample
+
+pytestmark = pytest.mark.slow
+
+STUDIES = 10_000
+MARGIN = math.log(1.05)
+SD = 0.01
+"""Of a loss around arm and seed."""
+MONTE_CARLO = 3 * math.sqrt(0.05 * 0.95 / STUDIES)
+"""Three standard errors of a rate of 5 %."""
+
+# standard deviations relative to SD, control first; seeds
+DESIGNS = {
+    "equal": ((1, 1, 1, 1, 1), 3),
+    "three arms": ((1, 1, 1), 3),
+    "five seeds": ((1, 1, 1, 1, 1), 5),
+    "noisy primary arm": ((1, 3, 1, 1, 1), 3),
+    "noisy secondary arms": ((1, 1, 3, 3, 1), 3),
+    "noisy control": ((3, 1, 1, 1, 1), 3),
+    "noisy control of three arms": ((3, 1, 1), 3),
+    "noisy control, five seeds": ((3, 1, 1, 1, 1), 5),
+    "noisy control of nine arms": ((3, 1, 1, 1, 1, 1, 1, 1, 1), 3),
+    "all different": ((1, 2, 4, 0.5, 1), 3),
+    "quiet control": ((0.3, 2, 2, 1, 1), 3),
+}
+
+
+def simulated(design: str, truth: float = MARGIN, studies: int = STUDIES) -> np.ndarray:
+    """Losses (studies, arms, seeds): the control first, all others `truth` above it; seeds shift all arms together."""
+    spread, seeds = DESIGNS[design]
+    generator = np.random.default_rng(list(design.encode()))
+    noise = generator.normal(0, SD, (studies, len(spread), seeds)) * np.array(spread)[:, None]
+    above = np.where(np.arange(len(spread)) == 0, 0.0, truth)[:, None]
+    return noise + above + generator.normal(0, 0.05, (studies, 1, seeds))
+
+
+def chosen(losses: np.ndarray) -> list[Contrast]:
+    """Of every arm with the control."""
+    return [chosen_contrast(losses, arm, 0)[0] for arm in range(1, losses.shape[-2])]
+
+
+def half_widths(contrasts: list[Contrast], primary: int | None = 0) -> np.ndarray:
+    """(studies, arms): of the intervals that a report would show."""
+    p_values = np.stack([contrast.p_value(MARGIN) for contrast in contrasts], axis=-1)
+    confidences = family_confidences(p_values, primary)
+    return np.stack([each.half_width(confidences[:, place]) for place, each in enumerate(contrasts)], axis=-1)
+
+
+def means(contrasts: list[Contrast]) -> np.ndarray:
+    return np.stack([contrast.mean for contrast in contrasts], axis=-1)
+
+
+def wrong_somewhere(contrasts: list[Contrast], primary: int | None = 0) -> float:
+    """The share of studies with a wrong *non-inferior*."""
+    return float((means(contrasts) + half_widths(contrasts, primary) <= MARGIN).any(axis=-1).mean())
+
+
+# --- wrong verdicts ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize("primary", [0, None])
+def test_wrong_non_inferior_is_rare_family_wise(design: str, primary: int | None) -> None:
+    assert wrong_somewhere(chosen(simulated(design)), primary) <= 0.05 + MONTE_CARLO
+
+
+def test_twin_without_correction_it_is_not_rare() -> None:
+    contrasts = chosen(simulated("noisy control of nine arms"))
+    plain = np.stack([contrast.half_width(0.95) for contrast in contrasts], axis=-1)
+    assert (means(contrasts) + plain <= MARGIN).any(axis=-1).mean() > 0.06
+
+
+@pytest.mark.parametrize("design", ["noisy primary arm", "noisy control", "noisy control of nine arms"])
+def test_twin_always_pooling_is_not_rare_either(design: str) -> None:
+    losses = simulated(design)
+    assert wrong_somewhere([pooled_contrast(losses, arm, 0) for arm in range(1, losses.shape[1])]) > 0.07
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_wrong_claims_about_a_ratio_of_one_are_rare_too(design: str) -> None:
+    contrasts = chosen(simulated(design, truth=0.0))
+    assert (means(contrasts) + half_widths(contrasts) < 0).any(axis=-1).mean() <= 0.05 + MONTE_CARLO  # better
+    assert (means(contrasts) - half_widths(contrasts) > 0).any(axis=-1).mean() <= 0.05 + MONTE_CARLO  # measurably worse
+
+
+# --- learning rates chosen first -----------------------------------------------------------------------------------
+
+RATES = 5
+
+
+def tuned_losses(*, seeds: int, arms: int = 4, noise: float = SD) -> tuple[np.ndarray, np.ndarray]:
+    """Final losses (studies, arms, rates, seeds), and those of the tuning seed (studies, arms, rates).
+
+    All rates are equally good, so whatever is chosen, the true ratio is the margin: the case in which a choice by
+    luck flatters most.
+    """
+    generator = np.random.default_rng(7)
+    above = np.where(np.arange(arms) == 0, 0.0, MARGIN)[:, None, None]
+    final = (
+        above
+        + generator.normal(0, noise, (STUDIES, arms, RATES, seeds))
+        + generator.normal(0, 0.05, (STUDIES, 1, 1, seeds))
+    )
+    tuning = above[..., 0] + generator.normal(0, noise, (STUDIES, arms, RATES))
+    return final, tuning
+
+
+def at_rates(final: np.ndarray, rates: np.ndarray) -> np.ndarray:
+    return np.take_along_axis(final, rates[:, :, None, None], axis=2)[:, :, 0]
+
+
+@pytest.mark.parametrize("seeds", [3, 5])
+def test_a_choice_on_another_seed_followed_by_confirmation_does_not_flatter(seeds: int) -> None:
+    final, tuning = tuned_losses(seeds=seeds)
+    assert wrong_somewhere(chosen(at_rates(final, tuning.argmin(axis=-1)))) <= 0.05 + MONTE_CARLO
+
+
+@pytest.mark.parametrize("seeds", [3, 5])
+def test_it_does_not_even_if_only_the_arms_were_tuned(seeds: int) -> None:
+    final, tuning = tuned_losses(seeds=seeds)
+    rates = tuning.argmin(axis=-1)
+    rates[:, 0] = 0
+    assert wrong_somewhere(chosen(at_rates(final, rates))) <= 0.05 + MONTE_CARLO
+
+
+def test_twin_a_choice_on_the_seeds_that_judge_it_flatters() -> None:
+    final, _ = tuned_losses(seeds=5)
+    rates = final.mean(axis=-1).argmin(axis=-1)
+    rates[:, 0] = 0
+    assert wrong_somewhere(chosen(at_rates(final, rates))) > 0.065
+
+
+# --- coverage ----------------------------------------------------------------------------------------------------
+
+
+def coverage(contrasts: list[Contrast], truth: float = MARGIN, shown: bool = False) -> np.ndarray:
+    """Of each arm's interval: at 95 %, or as a report would show it."""
+    widths = half_widths(contrasts) if shown else np.stack([each.half_width(0.95) for each in contrasts], axis=-1)
+    return (np.abs(means(contrasts) - truth) <= widths).mean(axis=0)
+
+
+def test_pooled_and_paired_intervals_cover_at_95_percent() -> None:
+    losses = simulated("equal")
+    arms = range(1, losses.shape[1])
+    for contrasts in (
+        [pooled_contrast(losses, arm, 0) for arm in arms],
+        [paired_contrast(losses[:, arm] - losses[:, 0]) for arm in arms],
+    ):
+        assert coverage(contrasts) == pytest.approx(0.95, abs=MONTE_CARLO)
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_paired_intervals_do_so_whatever_the_variances(design: str) -> None:
+    losses = simulated(design)
+    contrasts = [paired_contrast(losses[:, arm] - losses[:, 0]) for arm in range(1, losses.shape[1])]
+    assert coverage(contrasts) == pytest.approx(0.95, abs=1.2 * MONTE_CARLO)
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_the_chosen_intervals_cover_at_least_about_that(design: str) -> None:
+    """Choosing costs at most one point where the variances differ and gives two away where they do not."""
+    lowest = coverage(chosen(simulated(design))).min()
+    assert lowest >= 0.94 - MONTE_CARLO
+    if design in ("equal", "three arms", "five seeds"):
+        assert 0.95 <= lowest <= 0.985
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_shown_intervals_cover_too(design: str) -> None:
+    assert coverage(chosen(simulated(design)), shown=True).min() >= 0.94 - MONTE_CARLO
+
+
+def test_twin_the_normal_quantile_does_not_cover() -> None:
+    losses = simulated("equal")
+    differences = losses[:, 1] - losses[:, 0]
+    normal = 1.96 * differences.std(axis=-1, ddof=1) / math.sqrt(differences.shape[-1])
+    assert (np.abs(differences.mean(axis=-1) - MARGIN) <= normal).mean() < 0.85
+
+
+# --- accuracy ----------------------------------------------------------------------------------------------------
+
+CLASSIFIERS = 600
+EXAMPLES = 300
+SEEDS = 3
+
+
+def classified(of_seeds: float, of_examples: float, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Two arms with the same true accuracy: right where skill + seed + difficulty + chance is above zero."""
+
+    def arm() -> np.ndarray:
+        seed_S1 = generator.normal(0, of_seeds, (SEEDS, 1))
+        taste_1E = generator.normal(0, of_examples, (1, EXAMPLES))  # this arm's own strengths, in every seed
+        return 1.0 + seed_S1 + difficulty_1E + taste_1E + generator.normal(0, 1, (SEEDS, EXAMPLES)) > 0
+
+    difficulty_1E = generator.normal(0, 1, (1, EXAMPLES))
+    return arm(), arm()
+
+
+@cache
+def accuracy_coverage(of_seeds: float, of_examples: float) -> dict[str, float]:
+    generator, draws = np.random.default_rng(3), draw(SEEDS, EXAMPLES, replicates=500)
+    hits = {"ours": 0, "percentiles": 0, "seeds only": 0}
+    for _ in range(CLASSIFIERS):
+        arm, control = classified(of_seeds, of_examples, generator)
+        found = resample(arm, control, draws).points
+        hits["ours"] += abs(float(found.mean)) <= float(found.half_width(0.95))
+        difference = 100 * (arm.astype(float) - control)
+        replicates = ((draws.examples_RE @ difference.T) * draws.seeds_RS).sum(axis=1)
+        low, high = np.percentile(replicates, [2.5, 97.5])
+        hits["percentiles"] += low <= 0 <= high
+        by_seed = paired_contrast(difference.mean(axis=1))
+        hits["seeds only"] += abs(float(by_seed.mean)) <= float(by_seed.half_width(0.95))
+    return {name: count / CLASSIFIERS for name, count in hits.items()}
+
+
+@pytest.mark.parametrize(("of_seeds", "of_examples"), [(0.5, 0.0), (0.0, 1.0), (0.2, 0.7)])
+def test_intervals_of_accuracies_cover(of_seeds: float, of_examples: float) -> None:
+    assert accuracy_coverage(of_seeds, of_examples)["ours"] >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / CLASSIFIERS)
+
+
+def test_twins_percentiles_fail_where_seeds_decide_and_seeds_alone_where_examples_do() -> None:
+    assert accuracy_coverage(0.5, 0.0)["percentiles"] < 0.85
+    assert accuracy_coverage(0.0, 1.0)["seeds only"] < 0.9
