@@ -1,5 +1,6 @@
-# make demo   from text to a verdict, offline, in a few minutes on two cores
+# make demo   from text to a verdict and its page, offline, in a few minutes on two cores
 # make test   linters, types, the whole test suite      make test-core   without the slow tests
+# make test-browser   the report in a real Chromium, where there is one (apt-get install chromium fonts-noto-cjk)
 # make bench  our training step beside Hugging Face GPT-2's      make results   README's tables from results/
 
 PYTHON ?= python3
@@ -10,7 +11,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # Tests start many small processes: one thread each, as many at once as there are cores.
 TEST_ENV := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
 
-.PHONY: demo test test-core lint bench results clean
+.PHONY: demo test test-core test-browser lint bench results clean
 
 demo: $(VENV)/.ready
 	$(BIN)/oelm quickstart
@@ -20,6 +21,9 @@ test: lint
 
 test-core: lint
 	$(TEST_ENV) $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
+
+test-browser: $(VENV)/.ready-dev
+	$(TEST_ENV) $(BIN)/python -m pytest -m browser
 
 lint: $(VENV)/.ready-dev
 	$(BIN)/ruff check .

@@ -1,11 +1,14 @@
-"""`oelm quickstart`: the whole idea on the built-in corpus, from text to a verdict."""
+"""`oelm quickstart`: the whole idea on the built-in corpus, from text to a verdict and its page."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 from rich.console import Console
+from rich.markup import escape
 from typer import Option
 
+from oelm.base.files import write_text
 from oelm.cli.locations import RUNS
 
 
@@ -20,11 +23,20 @@ def quickstart(
     Offline, a few minutes on two cores. Interrupted, the same command goes on where it stopped.
     """
     from oelm.experiments.quickstart import run_quickstart
-    from oelm.report.comparison import compare_runs
-    from oelm.report.output import OutputFormat, write_comparison
+    from oelm.report.output import write_report
+    from oelm.report.page.write import rendered
+    from oelm.report.report import report_runs
 
     console = Console()
     folders = run_quickstart(out_dir, seeds=seeds, steps=steps, at_once=at_once, console=console)
-    write_comparison(compare_runs(folders), console, OutputFormat.TABLE)
+    report, page = report_runs(folders), out_dir / "report.html"
+    write_report(report, console)
+    write_text(page, rendered(report, command=shlex.join(("oelm", "report", str(out_dir), "-o", str(page)))))
     console.print("All arms had one learning rate, which is nobody's tuned best: a demonstration, not evidence.")
     console.print(f"\nagain: oelm compare {out_dir}   curves: tensorboard --logdir {out_dir}", highlight=False)
+    console.print(
+        f"\n[bold]the page:[/] {escape(str(page))} (one file, also to be copied from a server)\n"
+        f"open it in a browser: {page.resolve().as_uri()}",
+        highlight=False,
+        soft_wrap=True,
+    )

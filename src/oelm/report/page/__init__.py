@@ -1,0 +1,1 @@
+"""The report as one self-contained page in English and Chinese, and as Markdown."""

@@ -1,0 +1,213 @@
+"""The page as text; what a browser makes of it is tested in tests/browser."""
+
+import json
+import re
+import subprocess
+import sys
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from oelm.config.record import Record
+from oelm.report.original import original_records
+from oelm.report.page.compose import compose
+from oelm.report.page.content import Content
+from oelm.report.page.html import prose
+from oelm.report.page.words import CHINESE
+from oelm.report.page.write import PageFormat, rendered
+from oelm.report.report import build_report
+from oelm.report.rows import load_records
+from oelm.report.texts import Language
+from report.records import make_arm, make_config, make_record
+
+from .runs import make_study, make_tuned_study
+
+ROOT = Path(__file__).resolve().parents[2]
+HAN = re.compile(r"[\u4e00-\u9fff]")
+
+
+class Texts(HTMLParser):
+    """The visible text and the elements of each language's part."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.texts: dict[str, list[str]] = {}
+        self.elements: dict[str, list[str]] = {}
+        self.addresses: list[str] = []
+        self._language, self._hidden = "", False
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        if values.get("class") == "page":
+            self._language = values["lang"] or ""
+        if tag == "script":  # they stand below both parts
+            self._language = ""
+        self._hidden = tag in ("script", "style") or values.get("class") == "switch"
+        self.elements.setdefault(self._language, []).append(tag)
+        self.addresses += [values[name] or "" for name in ("src", "href") if name in values]
+
+    def handle_endtag(self, tag: str) -> None:
+        self._hidden = False
+
+    def handle_data(self, data: str) -> None:
+        if data.strip() and not self._hidden:
+            self.texts.setdefault(self._language, []).append(data)
+
+
+STUDIES = {
+    "quickstart": lambda: load_records([ROOT / "results" / "quickstart"]),
+    "sst2": lambda: load_records([ROOT / "results" / "sst2"]),
+    "original": original_records,
+    "ten arms": make_study,
+    "tuned, beside the original": lambda: [*make_tuned_study(), *original_records()],
+    "both tasks": lambda: [*load_records([ROOT / "results" / "sst2" / "final"]), *make_study(["baseline", "oelm"])],
+    "no control": lambda: make_arm("oelm", (2.5, 2.6, 2.7)),
+    "only a baseline": lambda: make_arm("baseline", (2.5,)),
+    "gone wild": lambda: [*make_arm("baseline", (2.5, 2.6, 2.7)), *make_arm("oelm", (800.0, 2.6, 2.7))],
+}
+
+
+@pytest.fixture(params=STUDIES)
+def records(request: pytest.FixtureRequest) -> list[Record]:
+    return STUDIES[request.param]()
+
+
+def test_every_study_renders_in_every_format(records: list[Record]) -> None:
+    report = build_report(records)
+    for language in Language:
+        assert f'<html lang="{language}">' in rendered(report, PageFormat.HTML, language)
+        assert rendered(report, PageFormat.MARKDOWN, language).startswith("# ")
+        assert json.loads(rendered(report, PageFormat.JSON, language), parse_constant=pytest.fail)["groups"]
+
+
+def test_the_languages_say_the_same(records: list[Record]) -> None:
+    page = Texts(rendered(build_report(records)))
+    assert page.elements["en"] == page.elements["zh"]
+    assert len(page.texts["en"]) == len(page.texts["zh"])
+    assert not HAN.search("".join(page.texts["en"]))
+
+
+def test_no_english_is_left_in_the_chinese_part() -> None:
+    """Three words of English in a row: names, commands and units aside, there is no such thing."""
+    page = Texts(rendered(build_report(make_study())))
+    sentences = [text for text in page.texts["zh"] if re.search(r"[a-z]{2,} [a-z]{2,} [a-z]{2,}", text)]
+    assert [text for text in sentences if "oelm train" not in text] == []
+
+
+def test_nothing_is_fetched(records: list[Record]) -> None:
+    page = Texts(rendered(build_report(records)))
+    assert [address for address in page.addresses if not address.startswith(("#", "data:"))] == []
+    assert not re.search(r"url\((?!#)|@import|fetch\(|XMLHttpRequest", rendered(build_report(records)))
+
+
+def test_links_lead_somewhere(records: list[Record]) -> None:
+    text = rendered(build_report(records))
+    anchors = re.findall(r' id="([^"]+)"', text)
+    assert len(anchors) == len(set(anchors))
+    assert set(re.findall(r'href="#([^"]+)"', text)) <= set(anchors)
+
+
+def test_names_are_escaped() -> None:
+    evil = "</script><script>alert(1)</script>"
+    study = [renamed(record, evil) for record in make_study(["baseline", "oelm"])]
+    text = rendered(build_report(study))
+    assert evil not in text
+    assert "alert(1)" in text
+    assert text.count("<script") == 2
+    assert (
+        "<script"
+        not in rendered(build_report(study), PageFormat.MARKDOWN)
+        .replace("\\<script", "")
+        .replace(f"`baseline{evil}`", "")
+        .replace(f"`oelm{evil}`", "")
+        .split("```bash")[0]
+    )
+
+
+def renamed(record: Record, suffix: str) -> Record:
+    method = record.config.method.model_copy(update={"name": record.method + suffix})
+    return record.model_copy(update={"config": record.config.model_copy(update={"method": method})})
+
+
+def test_commands_in_sentences_are_code() -> None:
+    assert prose("run `oelm <x>` now, 5 %") == "run <code>oelm &lt;x&gt;</code> now, 5\u00a0%"
+    assert prose("one ` alone & <b>") == "one  alone &amp; &lt;b&gt;"
+
+
+def first(records: list[Record], primary: str | None = None, language: Language = Language.ENGLISH) -> Content:
+    return compose(build_report(records, primary=primary), language, "oelm report")
+
+
+def test_the_page_opens_with_the_primary_arm() -> None:
+    assert first(make_study(), "oelm-global").experiments[0].verdict.sentence.startswith("oelm-global: ")
+    assert first(make_study()).experiments[0].verdict.sentence.startswith("oelm: ")
+
+
+def test_all_seeds_stand_beside_the_verdict() -> None:
+    experiment = first(make_study(seeds=4)).experiments[0]
+    assert [mark.seed for mark in experiment.verdict.seeds] == [0, 1, 2, 3]
+    assert experiment.forest is not None
+    lanes = [lane for group in experiment.forest.groups for lane in group.lanes]
+    assert len(lanes) == 9
+    assert all(len(lane.seeds) == 4 for lane in lanes)
+
+
+def test_confounds_stand_beside_the_verdict() -> None:
+    runs = [*make_arm("baseline", (2.5, 2.6, 2.7)), *make_arm("oelm", (2.6, 2.7, 2.8), lr=3e-4)]
+    experiment = first(runs).experiments[0]
+    assert any("lr differs (3e-4 against 1e-3)" in remark for remark in experiment.verdict.beside)
+    assert experiment.forest is not None
+    assert experiment.forest.groups[0].lanes[0].confounds == "confounds: 1"
+    clean = first([*make_arm("baseline", (2.5, 2.6, 2.7)), *make_arm("oelm", (2.6, 2.7, 2.8))]).experiments[0]
+    assert clean.verdict.beside[0].startswith("Nothing was found")
+
+
+def test_the_original_study_is_shown_as_reported() -> None:
+    content = first(list(original_records()), language=Language.CHINESE)
+    assert content.overview is not None
+    assert len(content.overview.tables[0].rows) == len(content.experiments)
+    assert all(experiment.before[0].title == CHINESE.reported for experiment in content.experiments)
+    sections = {section.anchor for experiment in content.experiments for section in experiment.after}
+    assert "geometry" not in sections
+
+
+def test_a_tuned_study_shows_its_grid_and_what_was_reported_beside_it() -> None:
+    content = first([*make_tuned_study(), *original_records()])
+    sections = {section.anchor: section for section in content.sections}
+    grid = sections["tuning"].tables[0]
+    assert [column.heading for column in grid.columns] == ["method", "3e-4", "1e-3", "3e-3"]
+    assert [cell.text.startswith("✓") for cell in grid.rows[0]] == [False, False, True, False]
+    assert {row[2].text for row in sections["beside"].tables[0].rows} >= {"GPT-01", "GPT-02"}
+    assert content.experiments[0].verdict.sentence.startswith("oelm: ")
+
+
+def test_frozen_weights_that_moved_are_shouted() -> None:
+    runs = [*make_arm("baseline", (2.5,)), make_record(make_config("oelm", 0), 2.5, unchanged=False)]
+    audit = next(section for section in first(runs).experiments[0].after if section.anchor == "audit")
+    assert audit.tables[0].rows[0][5].text == "NO"
+
+
+def test_two_hundred_long_runs_render_quickly_to_a_small_page() -> None:
+    study = make_study(seeds=20, events=500, steps=50_000)
+    assert len(study) == 200
+    start = time.process_time()
+    text = rendered(build_report(study))
+    seconds = time.process_time() - start
+    assert seconds < 10, f"{seconds:.1f} s"
+    assert len(text.encode()) < 5_000_000
+
+
+def test_rendering_loads_no_torch() -> None:
+    code = (
+        "import sys\n"
+        "from oelm.report.page.write import rendered\n"
+        "from oelm.report.original import original_records\n"
+        "from oelm.report.report import build_report\n"
+        "rendered(build_report(original_records()))\n"
+        "print([name for name in ('torch', 'transformers') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

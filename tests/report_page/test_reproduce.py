@@ -1,0 +1,70 @@
+import shlex
+from pathlib import Path
+
+import pytest
+
+from oelm.config.record import Record
+from oelm.config.request import TrainRequest, resolve_on
+from oelm.config.run import RunConfig
+from oelm.report.arms import group_into_arms
+from oelm.report.page.reproduce import arguments_of, commands_of, needed_settings
+from oelm.report.rows import load_records
+from report.records import make_config
+
+RESULTS = Path(__file__).resolve().parents[2] / "results"
+
+
+@pytest.mark.parametrize("record", load_records([RESULTS / "quickstart"]), ids=lambda record: record.method)
+def test_the_settings_make_the_very_same_run(record: Record) -> None:
+    check(record.config)
+
+
+def test_unusual_settings_too() -> None:
+    config = make_config("oelm-core+until=0.5", 3, lr=3e-4, batch_size=4, width=256, dropout=0.1)
+    check(config)
+    optim = config.optim.model_copy(update={"min_lr_ratio": 0.1, "warmup_steps": 0, "beta2": 0.99})
+    check(config.model_copy(update={"optim": optim}))
+
+
+def check(config: RunConfig) -> None:
+    request = TrainRequest(**needed_settings(config), seed=config.seed)
+    assert resolve_on(request, config.model.vocabulary, config.data).fingerprint == config.fingerprint
+
+
+def test_defaults_are_not_repeated() -> None:
+    request = TrainRequest(method="oelm", steps=2000)
+    config = resolve_on(request, 1024, make_config("oelm", 0).data)
+    assert needed_settings(config) == {"method": "oelm", "steps": 2000}
+    assert arguments_of(config) == ["oelm", "train", "--data", "data/stories", "--method", "oelm", "--steps", "2000"]
+
+
+def test_every_option_exists() -> None:
+    from typer.main import get_command
+
+    from oelm.cli.main import command_line
+
+    for name, folder in (("train", "quickstart"), ("finetune", "sst2/final")):
+        known = {
+            option for parameter in get_command(command_line([name])).commands[name].params for option in parameter.opts
+        }
+        for command in commands_of(group_into_arms(load_records([RESULTS / folder]))):
+            words = shlex.split(command.replace(";", " ; "))
+            assert words[:5] == ["for", "seed", "in", "0", "1"]
+            assert name in words
+            assert {word for word in words if word.startswith("--")} <= known
+
+
+def test_finetuning_has_its_epochs_and_warm_up() -> None:
+    config = load_records([RESULTS / "sst2" / "final"])[0].config
+    arguments = arguments_of(config)
+    epochs = float(arguments[arguments.index("--epochs") + 1])
+    share = float(arguments[arguments.index("--warmup-share") + 1])
+    per_step = config.train.sequences_per_step
+    assert round(epochs * config.data.train_examples / per_step) == config.train.steps
+    assert int(share * config.train.steps) == config.optim.warmup_steps
+
+
+def test_names_are_quoted() -> None:
+    config = make_config("oelm", 0)
+    evil = config.model_copy(update={"data": config.data.model_copy(update={"folder": "a; rm -rf b"})})
+    assert "'a; rm -rf b'" in shlex.join(arguments_of(evil))
