@@ -22,15 +22,13 @@ if TYPE_CHECKING:
     from oelm.experiments.running import Finished
     from oelm.experiments.study_file import StudyFile
 
-experiment = Typer(
-    help="A whole study from one file: plan, run, status, logs, stop.", no_args_is_help=True, rich_markup_mode=None
-)
+experiment = Typer(help="A whole study from one file: plan, run, status, logs, stop.", no_args_is_help=True)
 
 Files = Annotated[
     list[Path], Argument(metavar="FILE...", help="Studies (experiments/cpu/quick.yaml) or folders of them.")
 ]
 OneFile = Annotated[Path, Argument(metavar="FILE", help="A study, such as experiments/cpu/quick.yaml.")]
-OutDir = Annotated[Path | None, Option("--out-dir", help="Folder for the runs. [default: runs/STUDY]")]
+OutDir = Annotated[Path | None, Option("--out-dir", help="Folder for the runs. \\[default: runs/STUDY]")]
 Only = Annotated[list[str] | None, Option("--only", help="Only this arm, by name, method or id; may be repeated.")]
 Set = Annotated[list[str] | None, Option("--set", metavar="KEY=VALUE", help="Override, e.g. train.steps=200.")]
 
@@ -52,7 +50,7 @@ def plan(
     only: Only = None,
     settings: Set = None,
     tflops: Annotated[
-        float | None, Option(min=0.001, help="Matrix-product speed to plan for. [default: measured here]")
+        float | None, Option(min=0.001, help="Matrix-product speed to plan for. \\[default: measured here]")
     ] = None,
 ) -> None:
     """Print runs, counts, FLOPs, time, disk and confounds. Nothing is started, prepared or fetched."""
@@ -70,8 +68,8 @@ def run(
     only: Only = None,
     settings: Set = None,
     on: Annotated[On, Option(help="auto: GPUs if NVML shows any.")] = On.AUTO,
-    at_once: Annotated[int | None, Option(min=1, help="Runs at a time. [default: as many as fit]")] = None,
-    threads: Annotated[int | None, Option(min=1, help="Per run on a CPU. [default: cores / runs at a time]")] = None,
+    at_once: Annotated[int | None, Option(min=1, help="Runs at a time. \\[default: as many as fit]")] = None,
+    threads: Annotated[int | None, Option(min=1, help="Per run on a CPU. \\[default: cores / runs at a time]")] = None,
     gpu_free_gib: Annotated[float, Option(min=0, help="Free memory of an idle GPU.")] = 8.0,
     gpu_idle_seconds: Annotated[float, Option(min=0, help="How long it must be idle before a run is started.")] = 30.0,
     results: Annotated[Path | None, Option(help="Copy the records there at the end, to commit them.")] = None,
