@@ -181,7 +181,7 @@ def test_a_diverged_run_stops_and_keeps_its_last_checkpoint(tmp_path: Path) -> N
         trained(config, tmp_path)
     state = RunFolder(tmp_path).state()
     assert state is not None
-    assert state.state is RunState.FAILED
+    assert state.state is RunState.DIVERGED
     assert "--max-lr" in (state.reason or "")
     assert not (tmp_path / "record.json").exists()
 
@@ -239,7 +239,7 @@ def _slow_validation(config: RunConfig, folder: Path) -> None:
     class Slow(subjects.LanguageModelling):
         def validation_batches(self, part, parts):  # type: ignore[no-untyped-def]
             (folder / "validating").touch()
-            time.sleep(0.6)
+            time.sleep(2.0)  # longer than a second process takes to be refused
             yield from super().validation_batches(part, parts)
 
     folder_module.HEARTBEAT_SECONDS = 0.05
