@@ -74,15 +74,16 @@ def run(
     gpu_idle_seconds: Annotated[float, Option(min=0, help="How long it must be idle before a run is started.")] = 30.0,
     results: Annotated[Path | None, Option(help="Copy the records there at the end, to commit them.")] = None,
 ) -> None:
-    """Bring every run to its record, then compare. Finished runs are skipped, interrupted ones resume.
+    """Bring every run to its record, then compare; finished ones are skipped, interrupted ones resume.
 
-    Killed at any instant, the same command goes on. Several of these, also on several machines with a common
-    folder, share the work.
+    It ends with a page. Killed at any instant, the same command goes on. Several of these, also on several machines
+    with a common folder, share the work.
     """
     from oelm.experiments.coordinate import Stopped
     from oelm.experiments.places import choose_engine
     from oelm.experiments.running import keep_records, run_study
     from oelm.report.output import OutputFormat, compare_and_write
+    from oelm.report.page.write import write_page
 
     console = Console()
     studies = _studies(files, out_dir, settings)
@@ -98,6 +99,8 @@ def run(
         compare_and_write(finished.comparable, file.study.margin, console, OutputFormat.TABLE)
         if any(arm.reported for arm in file.study.arms):
             _print_reported(finished, console)
+        write_page([out], out / "report.html")
+        console.print(f"the page: {(out / 'report.html').resolve().as_uri()}", highlight=False, soft_wrap=True)
 
 
 @experiment.command()
