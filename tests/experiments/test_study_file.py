@@ -7,7 +7,7 @@ import pytest
 from experiments.studies import TEXT, study
 from oelm.base.errors import ConfigError
 from oelm.experiments.matrix import cells
-from oelm.experiments.resolving import corpora, resolve_for_plan
+from oelm.experiments.resolving import resolve_for_plan
 from oelm.experiments.study import study_name
 
 TUNING = "tuning: {grid: [1e-3, 3e-3]}\n"
@@ -53,8 +53,9 @@ def test_a_wrong_value_is_traced_to_where_it_is_set(tmp_path: Path, old: str, ne
 
 def test_wrong_data_is_traced_too(tmp_path: Path) -> None:
     file = study(tmp_path, TEXT.replace("count: 40", "count: none", 1))
+    resolve = resolve_for_plan(file, tmp_path)
     with pytest.raises(ConfigError, match=r"toy\.yaml, line 4: .*count"):
-        corpora(file)
+        resolve(cells(file.study)[0], {})
 
 
 def test_the_tuning_seed_may_not_be_used_again(tmp_path: Path) -> None:

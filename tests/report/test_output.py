@@ -11,8 +11,11 @@ from rich.console import Console
 from oelm.base.errors import ConfigError
 from oelm.config.record import Record
 from oelm.report.comparison import Comparison, compare
-from oelm.report.output import OutputFormat, compare_and_write, write_comparison
-from oelm.report.texts import CHINESE, ENGLISH
+from oelm.report.markdown import as_markdown
+from oelm.report.output import OutputFormat, compare_and_write
+from oelm.report.plain import as_json
+from oelm.report.table import as_table
+from oelm.report.texts import CHINESE, ENGLISH, Texts
 
 from .records import BASELINE_LOSSES, make_arm, make_config, make_record, shifted, write_run
 
@@ -32,8 +35,16 @@ AWKWARD = [
 
 
 def rendered(comparison: Comparison, form: OutputFormat = OutputFormat.TABLE, width: int = 80) -> str:
+    if form is OutputFormat.MARKDOWN:
+        return as_markdown(comparison)
+    if form is OutputFormat.JSON:
+        return json.dumps(as_json(comparison), indent=2, ensure_ascii=False) + "\n"
+    return printed(comparison, width, ENGLISH)
+
+
+def printed(comparison: Comparison, width: int, texts: Texts) -> str:
     file = io.StringIO()
-    write_comparison(comparison, Console(file=file, width=width), form)
+    Console(file=file, width=width).print(as_table(comparison, texts))
     return file.getvalue()
 
 
@@ -160,13 +171,12 @@ def test_a_report_of_several_experiments_has_a_title_for_each(form: OutputFormat
 
 
 def test_the_same_in_chinese() -> None:
-    file = io.StringIO()
-    write_comparison(compare(QUICKSTART, primary="oelm"), Console(file=file, width=80), OutputFormat.TABLE, CHINESE)
-    text = "".join(file.getvalue().split())
+    table = printed(compare(QUICKSTART, primary="oelm"), 80, CHINESE)
+    text = "".join(table.split())
     assert "oelm：困惑度为baseline的1.116倍" in text
     assert "劣于界限" in text
     assert "inferior" not in text
-    assert max(cell_len(line) for line in file.getvalue().splitlines()) <= 80
+    assert max(cell_len(line) for line in table.splitlines()) <= 80
 
 
 def test_nothing_to_compare_is_an_error() -> None:

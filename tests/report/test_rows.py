@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from oelm.base.errors import CheckpointError, OelmError
-from oelm.report.comparison import compare_runs
+from oelm.report.report import report_runs
 from oelm.report.rows import load_records, unfinished_runs
 
 from .records import make_arm, make_config, make_record, write_run
@@ -55,7 +55,7 @@ def test_unfinished_runs_among_others_are_left_out_and_named(runs: Path) -> None
     assert unfinished_runs([runs]) == ()
     (runs / "oelm-0" / "record.json").unlink()
     assert unfinished_runs([runs]) == (runs / "oelm-0",)
-    assert compare_runs([runs]).unfinished == (runs / "oelm-0",)
+    assert report_runs([runs]).unfinished == (runs / "oelm-0",)
 
 
 @pytest.mark.parametrize(

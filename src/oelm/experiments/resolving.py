@@ -80,13 +80,6 @@ def resolve_for_plan(file: StudyFile, tokens: Path) -> Resolve:
     return resolve
 
 
-def corpora(file: StudyFile) -> dict[str, PrepareRequest | Prepared | LabelledSource]:
-    """What each entry of `data` stands for, or a complaint about the first wrong one."""
-    if file.study.finetune is not None:
-        return {name: _labelled(file, name) for name in file.study.data}
-    return {name: _corpus(file, name) for name in file.study.data}
-
-
 def _prepared_folder(file: StudyFile, name: str, tokens: Path, console: Console) -> Path:
     request = _corpus(file, name)
     if isinstance(request, Prepared):

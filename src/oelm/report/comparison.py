@@ -14,7 +14,6 @@ from oelm.report.arms import Arm, group_into_arms
 from oelm.report.blocks import Contrast, chosen_contrast, paired_contrast, pooled_contrast
 from oelm.report.confounds import Confound, ScaleGap, confounds_between, scale_gaps
 from oelm.report.family import family_confidences
-from oelm.report.rows import load_records, unfinished_runs
 from oelm.report.sides import choose_control, is_reference
 from oelm.report.statistics import (
     CONFIDENCE,
@@ -98,11 +97,6 @@ class Comparison:
     def primary(self) -> Finding | None:
         """The finding that answers the study's question; None where none was stated beforehand."""
         return next((finding for finding in self.findings if finding.is_primary), None)
-
-
-def compare_runs(paths: Sequence[Path], margin: float | None = None) -> Comparison:
-    """Compare the runs in these folders, all with each other."""
-    return compare(load_records(paths), margin, unfinished_runs(paths))
 
 
 def compare(

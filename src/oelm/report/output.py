@@ -8,11 +8,10 @@ from pathlib import Path
 from rich.console import Console
 
 from oelm.base.errors import ConfigError
-from oelm.report.comparison import Comparison
 from oelm.report.groups import Group
-from oelm.report.markdown import as_markdown, report_markdown
+from oelm.report.markdown import report_markdown
 from oelm.report.original import original_records
-from oelm.report.plain import as_json, report_json
+from oelm.report.plain import report_json
 from oelm.report.report import Report, report_runs
 from oelm.report.sentences import beside_sentence, bound_sentence, group_title
 from oelm.report.table import accuracy_table, as_table
@@ -63,19 +62,6 @@ def write_report(
             _print_raw(console, report_markdown(report, texts))
         case OutputFormat.JSON:
             _print_json(console, report_json(report, texts))
-
-
-def write_comparison(
-    comparison: Comparison, console: Console, form: OutputFormat = OutputFormat.TABLE, texts: Texts = ENGLISH
-) -> None:
-    """Print one comparison of perplexities."""
-    match form:
-        case OutputFormat.TABLE:
-            console.print(as_table(comparison, texts))
-        case OutputFormat.MARKDOWN:
-            _print_raw(console, as_markdown(comparison, texts))
-        case OutputFormat.JSON:
-            _print_json(console, as_json(comparison, texts))
 
 
 def _print_group(group: Group, console: Console, texts: Texts) -> None:
