@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from oelm.cli.experiment import plan
 from oelm.config.labelled import HubTask
 from oelm.config.methods import control_of, parse_method
 from oelm.config.model import GPTConfig
@@ -20,6 +21,7 @@ from oelm.experiments.resolving import resolve_for_plan
 from oelm.experiments.study import Study
 from oelm.experiments.study_file import StudyFile
 from oelm.model.ledger import count_weights
+from oelm.report.planned import planned_confounds
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "experiments"
@@ -275,3 +277,45 @@ def _numbers(config: RunConfig) -> dict[str, object]:
     numbers["model"] = {k: v for k, v in numbers["model"].items() if k != "digest"}
     numbers["optim"] = {k: v for k, v in numbers["optim"].items() if k != "lr"}
     return numbers
+
+
+def confounds(name: str) -> set[tuple[str, str, str]]:
+    """What a plan warns of: (arm, the other arm, what differs)."""
+    final = planned(name)[1]
+    found = planned_confounds([run.config for run in final], [run.cell.arm.id or run.cell.name for run in final])
+    return {(each.arm, each.control, each.confound.kind.value + ":" + each.confound.what) for each in found}
+
+
+LR, ONE_SEED, SCALE = "setting:lr", "one-seed:seeds", "scale:scale of Q and K"
+ORIGINAL_CONFOUNDS = {
+    "original/m512": {("M512-OELM", "M512-GPT", ONE_SEED)},
+    "original/gpt-tinystories": {
+        *(("GPT-02", "GPT-01", what) for what in (LR, ONE_SEED)),
+        *(("GPT-03", "GPT-01", what) for what in (LR, ONE_SEED)),
+        ("GPT-02", "GPT-03", SCALE),
+    },
+    "original/gpt-openwebtext": {("GPT-05", "GPT-04", what) for what in (LR, ONE_SEED)},
+    "original/gpt-wikitext103": {("GPT-07", "GPT-06", what) for what in (LR, ONE_SEED)},
+    "original/bert-xnli": {("XNLI-02", "XNLI-01", what) for what in (LR, ONE_SEED)},
+    "original/bert-sst2": {("SST-2-02", "SST-2-01", what) for what in (LR, ONE_SEED)},
+    "original/bert-mnli": {("MNLI-02", "MNLI-01", what) for what in (LR, ONE_SEED)},
+}
+
+
+@pytest.mark.parametrize("name", ORIGINAL_CONFOUNDS)
+def test_a_plan_of_the_original_names_exactly_its_confounds(name: str) -> None:
+    assert confounds(name) == ORIGINAL_CONFOUNDS[name]
+
+
+@pytest.mark.parametrize("name", [name for name in STUDIES if name.startswith(("fair/", "followups/"))])
+def test_a_fair_plan_has_none(name: str) -> None:
+    assert confounds(name) == set()
+
+
+def test_the_command_prints_counts_and_confounds_to_the_digit(capsys: pytest.CaptureFixture[str]) -> None:
+    plan([FOLDER / "original/gpt-tinystories.yaml", FOLDER / "original/bert-mnli.yaml"], tflops=60.0)
+    text = " ".join(capsys.readouterr().out.split())
+    for count in ("44,896,768", "41,751,040 3,145,728", "109,484,547", "95,310,339 14,174,208"):
+        assert count in text
+    assert "oelm against baseline: lr differs (1e-3 against 3e-4)" in text
+    assert "rows of Q and K have norm 1.000 and 0.453" in text
