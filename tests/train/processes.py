@@ -6,6 +6,7 @@ is started by `started_anew`.
 
 import multiprocessing
 import os
+import random
 import resource
 import signal
 import socket
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from multiprocessing.process import BaseProcess
@@ -84,11 +86,18 @@ def parallel(arguments: list[str], processes: int = 2) -> list[Running]:
 
 
 def torchrun_environments(processes: int) -> list[dict[str, str]]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    port = str(_free_port())
     shared = {"WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     return [{**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(processes)]
+
+
+def _free_port() -> int:
+    """Below the ports that the system hands out by itself: between our look and its use, gloo may be given one."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as free, suppress(OSError):
+            free.bind(("127.0.0.1", port))
+            return port
 
 
 def started_anew(*command: str, cwd: Path | None = None, **environment: str) -> subprocess.Popen[str]:
