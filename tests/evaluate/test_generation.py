@@ -10,8 +10,8 @@ from builders import SMALL, VARIETY, bold_model, random_tokens, relative_error
 from oelm.base.errors import ConfigError
 from oelm.base.runtime import generator_for
 from oelm.evaluate.generation import Sampling, choose, generate
-from oelm.model.attention import shift_keys
 from oelm.model.gpt import GPT, Cache
+from oelm.model.projecting import mix_with_previous
 
 GREEDY = Sampling(temperature=0)
 PROMPT = [3, 1, 4, 1, 5]
@@ -25,12 +25,9 @@ def written(
 
 
 def in_chunks(model: GPT, tokens_BT: Tensor, sizes: tuple[int, ...]) -> Tensor:
-    logits, cache = [], None
-    for chunk in tokens_BT.split(sizes, dim=1):
-        logits_BTV, cache = model.continue_from(chunk, cache)
-        logits.append(logits_BTV)
-    assert cache is not None
-    assert cache.length == tokens_BT.shape[1]
+    cache = model.new_cache(len(tokens_BT))
+    logits = [model.logits(model.encode(chunk, cache)) for chunk in tokens_BT.split(sizes, dim=1)]
+    assert {layer.length for layer in cache} == {tokens_BT.shape[1]}
     return torch.cat(logits, dim=1)
 
 
@@ -42,8 +39,21 @@ def test_logits_with_a_cache_equal_those_without(method: str, sizes: tuple[int, 
     assert relative_error(in_chunks(model, tokens_BT, sizes), model(tokens_BT)) < TOLERANCE
 
 
-def continued(model: GPT, cache: Cache) -> Tensor:
-    return model.continue_from(random_tokens(SMALL, 2, 9)[:, 5:], cache)[0]
+def damage(what: str, cache: Cache) -> None:
+    """Spoil a cache of five tokens."""
+    for layer in cache:
+        assert layer.last_key_B1D is not None
+        match what:
+            case "nothing":
+                pass
+            case "the last key after its shift":
+                layer.last_key_B1D = layer._k_BHCK[:, :, 4:5].transpose(1, 2).flatten(2)
+            case "no last key":
+                layer.last_key_B1D = torch.zeros_like(layer.last_key_B1D)
+            case "keys in another order":
+                layer._k_BHCK[:, :, :5] = layer._k_BHCK[:, :, :5].flip(2)
+            case "one token too few":
+                layer.length -= 1
 
 
 @pytest.mark.parametrize("method", ["baseline+shift+gain", "oelm-frame", "oelm-core"])
@@ -51,14 +61,16 @@ def continued(model: GPT, cache: Cache) -> Tensor:
 def test_a_cache_that_forgets_something_is_noticed(method: str) -> None:
     model, tokens_BT = bold_model(method), random_tokens(SMALL, 2, 9)
     expected = model(tokens_BT)[:, 5:]
-    cache = model.continue_from(tokens_BT[:, :5], None)[1]
-    assert relative_error(continued(model, cache), expected) < TOLERANCE
-    shifted_last = [replace(layer, last_key_BH1K=layer.k_BHSK[:, :, -1:]) for layer in cache.layers]
-    forgotten = [replace(layer, last_key_BH1K=torch.zeros_like(layer.last_key_BH1K)) for layer in cache.layers]
-    backwards = [replace(layer, k_BHSK=layer.k_BHSK.flip(2)) for layer in cache.layers]
-    for layers in (shifted_last, forgotten, backwards):
-        assert relative_error(continued(model, Cache(layers, cache.length)), expected) > 1e-4
-    assert relative_error(continued(model, Cache(cache.layers, cache.length - 1)), expected) > 1e-4
+
+    def error_with(what: str) -> float:
+        cache = model.new_cache(2)
+        model.encode(tokens_BT[:, :5], cache)
+        damage(what, cache)
+        return relative_error(model.logits(model.encode(tokens_BT[:, 5:], cache)), expected)
+
+    assert error_with("nothing") < TOLERANCE
+    for what in ("the last key after its shift", "no last key", "keys in another order", "one token too few"):
+        assert error_with(what) > 1e-4, what
 
 
 @torch.no_grad()
@@ -66,10 +78,12 @@ def test_the_cache_holds_shifted_keys_and_the_last_one_as_it_was() -> None:
     model = bold_model("baseline+shift")
     attention = model.layers[0].attention
     x_BTD = torch.randn(1, 4, SMALL.width, dtype=torch.float64, generator=generator_for(0, "x"))
-    cache = attention(x_BTD)[1]
-    _, k_BHTK = attention.queries_and_keys(x_BTD)
-    assert torch.equal(cache.last_key_BH1K, k_BHTK[:, :, -1:])
-    assert torch.equal(cache.k_BHSK, shift_keys(k_BHTK, attention.shift_H.sigmoid()))
+    cache = model.new_cache(1)[0]
+    attention(x_BTD, cache)
+    _, k_BTD, _ = attention.queries_keys_values(x_BTD)
+    m_H = attention.shift_H.sigmoid()
+    assert torch.equal(cache.last_key_B1D, k_BTD[:, -1:])
+    assert torch.equal(cache._k_BHCK[:, :, :4], attention.split_heads(mix_with_previous(k_BTD, 1 - m_H, m_H)))
 
 
 def check_the_cache(method: str, prompt: list[int], tokens: int) -> None:

@@ -10,8 +10,9 @@ from torch import Tensor
 from builders import SMALL, VARIETY, built, embolden, relative_error
 from oelm.base.runtime import generator_for
 from oelm.config.methods import parse_method
-from oelm.model.attention import Attention, LowRank, shift_keys
+from oelm.model.attention import Attention, LowRank
 from oelm.model.gpt import GPT
+from oelm.model.projecting import mix_with_previous, project
 
 H, K, D, T = SMALL.heads, SMALL.head_width, SMALL.width, 7
 X_BTD = torch.randn(2, T, D, dtype=torch.float64, generator=generator_for(0, "x"))
@@ -90,7 +91,7 @@ def gradients(output: Tensor, attention: Attention) -> dict[str, Tensor]:
 @pytest.mark.parametrize("method", VARIETY)
 def test_outputs_and_gradients_are_those_of_the_definition(method: str) -> None:
     attention = bold_attention(method)
-    ours, theirs = attention(X_BTD)[0], definition_of(attention)(X_BTD)
+    ours, theirs = attention(X_BTD), definition_of(attention)(X_BTD)
     assert relative_error(ours, theirs) < TOLERANCE
     expected = gradients(theirs, attention)
     for name, gradient in gradients(ours, attention).items():
@@ -100,7 +101,7 @@ def test_outputs_and_gradients_are_those_of_the_definition(method: str) -> None:
 @pytest.mark.parametrize("method", ["baseline", "oelm-core+rank=2", "oelm-q+shift+gain", "baseline+rolled+shift+core"])
 def test_a_wrong_definition_disagrees(method: str) -> None:
     attention = bold_attention(method)
-    output, right = attention(X_BTD)[0], definition_of(attention)
+    output, right = attention(X_BTD), definition_of(attention)
     wrong = [
         replace(right, scale=1.0),
         replace(right, q_HKD=right.k_HKD, k_HKD=right.q_HKD),
@@ -114,7 +115,7 @@ def test_a_wrong_definition_disagrees(method: str) -> None:
 
 def test_a_wrong_extra_disagrees() -> None:
     attention = bold_attention("oelm-core+rank=2")
-    output, right = attention(X_BTD)[0], definition_of(attention)
+    output, right = attention(X_BTD), definition_of(attention)
     assert relative_error(output, right(X_BTD)) < TOLERANCE
     assert attention.gain_H is not None
     wrong = [
@@ -139,42 +140,67 @@ def test_the_core_is_a_bilinear_form_between_the_frames() -> None:
         own = slice(h * K, h * K + K)
         explicit = x_D[own] @ right.core_HKK[h] @ y_D[own]
         assert torch.isclose(right.q_HKD[h] @ x_D @ right.core_HKK[h] @ (right.k_HKD[h] @ y_D), explicit, rtol=1e-12)
-    assert relative_error(attention(X_BTD)[0], right(X_BTD)) < TOLERANCE
+    assert relative_error(attention(X_BTD), right(X_BTD)) < TOLERANCE
 
 
 # --- key shift ---
 
 
-def shifted_by_loop(k_BHTK: Tensor, m_H: Tensor, *, first: str) -> Tensor:
-    out = torch.empty_like(k_BHTK)
-    for h in range(k_BHTK.shape[1]):
-        for t in range(k_BHTK.shape[2]):
-            now = k_BHTK[:, h, t]
-            start = {"itself": now, "zero": torch.zeros_like(now), "last": k_BHTK[:, h, -1]}[first]
-            before = k_BHTK[:, h, t - 1] if t else start
-            out[:, h, t] = (1 - m_H[h]) * now + m_H[h] * before
+def mixed_by_loop(k_BTD: Tensor, now_H: Tensor, before_H: Tensor, *, first: str) -> Tensor:
+    out = torch.empty_like(k_BTD)
+    for d in range(D):
+        for t in range(k_BTD.shape[1]):
+            now = k_BTD[:, t, d]
+            start = {"itself": now, "zero": torch.zeros_like(now), "last": k_BTD[:, -1, d]}[first]
+            before = k_BTD[:, t - 1, d] if t else start
+            out[:, t, d] = now_H[d // K] * now + before_H[d // K] * before
     return out
 
 
-def test_key_shift_by_its_definition() -> None:
+def drawn_keys() -> tuple[Tensor, Tensor, Tensor]:
     generator = generator_for(0, "keys")
-    k_BHTK = torch.randn(2, H, T, K, dtype=torch.float64, generator=generator)
-    m_H = torch.rand(H, dtype=torch.float64, generator=generator)
-    ours = shift_keys(k_BHTK, m_H)
-    assert relative_error(ours, shifted_by_loop(k_BHTK, m_H, first="itself")) < TOLERANCE
-    assert torch.allclose(ours[:, :, 0], k_BHTK[:, :, 0], rtol=1e-14)
-    assert relative_error(ours, shifted_by_loop(k_BHTK, m_H, first="zero")) > 1e-2
-    assert relative_error(ours, shifted_by_loop(k_BHTK, m_H, first="last")) > 1e-2  # as torch.roll would
-    assert relative_error(ours, shifted_by_loop(k_BHTK, 1 - m_H, first="itself")) > 1e-2
+    k_BTD = torch.randn(2, T, D, dtype=torch.float64, generator=generator)
+    return k_BTD, *torch.rand(2, H, dtype=torch.float64, generator=generator)
 
 
-def test_key_shift_continues_from_the_key_before() -> None:
-    generator = generator_for(0, "keys")
-    k_BHTK = torch.randn(2, H, T, K, dtype=torch.float64, generator=generator)
-    m_H = torch.rand(H, dtype=torch.float64, generator=generator)
-    whole, tail_BHTK = shift_keys(k_BHTK, m_H), k_BHTK[:, :, 3:]
-    assert torch.equal(shift_keys(tail_BHTK, m_H, k_BHTK[:, :, 2:3]), whole[:, :, 3:])
-    assert not torch.allclose(shift_keys(tail_BHTK, m_H), whole[:, :, 3:])
+def test_keys_are_mixed_with_the_key_before() -> None:
+    k_BTD, now_H, before_H = drawn_keys()
+    ours = mix_with_previous(k_BTD, now_H, before_H)
+    assert relative_error(ours, mixed_by_loop(k_BTD, now_H, before_H, first="itself")) < TOLERANCE
+    assert relative_error(ours, mixed_by_loop(k_BTD, now_H, before_H, first="zero")) > 1e-2
+    assert relative_error(ours, mixed_by_loop(k_BTD, now_H, before_H, first="last")) > 1e-2  # as torch.roll would
+    assert relative_error(ours, mixed_by_loop(k_BTD, before_H, now_H, first="itself")) > 1e-2
+
+
+def test_mixing_continues_from_the_key_before() -> None:
+    k_BTD, now_H, before_H = drawn_keys()
+    whole, tail_BTD = mix_with_previous(k_BTD, now_H, before_H), k_BTD[:, 3:]
+    assert torch.equal(mix_with_previous(tail_BTD, now_H, before_H, k_BTD[:, 2:3]), whole[:, 3:])
+    assert not torch.allclose(mix_with_previous(tail_BTD, now_H, before_H), whole[:, 3:])
+
+
+# --- one matmul ---
+
+
+@pytest.mark.parametrize("frozen", [(), (0,), (0, 1), (0, 1, 2)])
+def test_projecting_together_is_projecting_apart(frozen: tuple[int, ...]) -> None:
+    """Values and gradients of three matrices of unlike heights; one output is not used, a frozen one gets nothing."""
+    generator = generator_for(0, "matrices")
+    drawn = [torch.randn(rows, D, dtype=torch.float64, generator=generator) for rows in (D, 3, 2 * D)]
+    results = []
+    for one_by_one in (False, True):
+        x_BTD = X_BTD.clone().requires_grad_()
+        weights = [w.clone().requires_grad_(index not in frozen) for index, w in enumerate(drawn)]
+        if one_by_one:
+            first, _, last = (x_BTD @ weight.T for weight in weights)
+        else:
+            first, _, last = project(x_BTD, *weights)
+        (first.square().sum() + last[..., ::2].sin().sum()).backward()
+        results.append([first, last, x_BTD.grad, *(weight.grad for weight in weights)])
+    together, apart = results
+    for ours, theirs in zip(together, apart, strict=True):
+        assert (ours is None) == (theirs is None)
+        assert ours is None or relative_error(ours, theirs) < TOLERANCE
 
 
 # --- what is neutral at init ---
@@ -193,19 +219,19 @@ def test_key_shift_continues_from_the_key_before() -> None:
 def test_low_rank_gain_and_core_change_nothing_at_init(plain: str, equipped: str) -> None:
     def first_attention(method: str) -> Tensor:
         model = built(GPT(SMALL, parse_method(method)).double(), 0)
-        return model.layers[0].attention(25 * X_BTD)[0]
+        return model.layers[0].attention(25 * X_BTD)
 
     assert relative_error(first_attention(equipped), first_attention(plain)) < TOLERANCE
 
 
 def test_the_low_rank_update_changes_something_once_it_is_trained() -> None:
     attention = bold_attention("baseline+rank=3")
-    before = attention(X_BTD)[0]
+    before = attention(X_BTD)
     for update in (attention.q_update, attention.k_update):
         assert update is not None
         was = update.up.weight.data.clone()
         update.up.weight.data.zero_()
-        assert relative_error(attention(X_BTD)[0], before) > 1e-3
+        assert relative_error(attention(X_BTD), before) > 1e-3
         update.up.weight.data.copy_(was)
 
 
@@ -220,10 +246,10 @@ def test_a_frame_equals_an_explicit_identity_matrix() -> None:
         for matrix in (explicit.q, explicit.k):
             assert matrix is not None
             matrix.weight.copy_(torch.eye(D))
-        assert relative_error(frame(X_BTD)[0], explicit(X_BTD)[0]) < TOLERANCE
+        assert relative_error(frame(X_BTD), explicit(X_BTD)) < TOLERANCE
         assert explicit.k is not None
         explicit.k.weight.copy_(torch.eye(D).roll(1, 0))
-        assert relative_error(frame(X_BTD)[0], explicit(X_BTD)[0]) > 1e-3
+        assert relative_error(frame(X_BTD), explicit(X_BTD)) > 1e-3
 
 
 @pytest.mark.parametrize(("modifier", "heads"), [("tied", [0, 1, 2, 3]), ("rolled", [0, 2, 2, 0])])
@@ -237,10 +263,10 @@ def test_shared_keys_equal_an_explicit_copy(modifier: str, heads: list[int]) -> 
         assert explicit.k is not None
         q_HKD = shared.q.weight.view(H, K, D)
         explicit.k.weight.copy_(q_HKD[heads].flatten(0, 1))
-        assert relative_error(shared(X_BTD)[0], explicit(X_BTD)[0]) < TOLERANCE
+        assert relative_error(shared(X_BTD), explicit(X_BTD)) < TOLERANCE
         other = [1, 1, 3, 3] if modifier == "rolled" else [1, 2, 3, 0]
         explicit.k.weight.copy_(q_HKD[other].flatten(0, 1))
-        assert relative_error(shared(X_BTD)[0], explicit(X_BTD)[0]) > 1e-3
+        assert relative_error(shared(X_BTD), explicit(X_BTD)) > 1e-3
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,16 @@ from oelm.method.freezing import frozen_names
 from oelm.model.ledger import weight_table
 from oelm.tasks.task import Batch, LossSum, Task
 from oelm.train.engine import Engine
-from train.toys import RaggedTask, engine_for, gradients, ragged_engine, tiny_config, tokens
+from train.toys import (
+    RAGGED_OPTIM,
+    RaggedTask,
+    engine_for,
+    gradients,
+    ragged_engine,
+    set_gradients,
+    tiny_config,
+    tokens,
+)
 
 THAWS = ("oelm+until=3", "oelm+thaw=2..4", "oelm+every=3", "oelm-ffn+until=3", "oelm+freeze=q+layers=1+every=2")
 
@@ -149,7 +158,8 @@ def test_the_loss_is_the_mean_over_all_counts() -> None:
     losses = []
     for engine in (one, four):
         engine.ensure_frozen(frozenset())
-        update = engine.accumulate(RaggedTask(), 0)
+        engine.accumulate(RaggedTask(), 0)
+        update = engine.update(lr=1e-2)
         assert update.tokens == 8 * 8
         losses.append(update.loss)
     assert losses[0] == pytest.approx(losses[1], abs=1e-12)
@@ -158,17 +168,21 @@ def test_the_loss_is_the_mean_over_all_counts() -> None:
 def test_clipping_bounds_the_gradient_and_reports_its_norm() -> None:
     engine = ragged_engine()
     engine.ensure_frozen(frozenset())
-    for parameter in engine.model.parameters():
-        parameter.grad = torch.ones_like(parameter)
-    seen: list[float] = []
-    optimiser = engine._optimiser
-    assert optimiser is not None
-    optimiser.register_step_pre_hook(
-        lambda *_: seen.append(sum(p.grad.square().sum().item() for p in engine.model.parameters()) ** 0.5)  # type: ignore[union-attr]
-    )
+    set_gradients(engine, 1.0)
     weights = sum(p.numel() for p in engine.model.parameters())
-    assert engine.update(lr=1e-2) == pytest.approx(weights**0.5)
-    assert seen == [pytest.approx(1.0, rel=1e-5)]
+    assert engine.update(lr=1e-2).gradient_norm == pytest.approx(weights**0.5)
+    first = {name: state["exp_avg"] for name, state in engine.moments().items()}  # (1 - beta1) x the clipped gradient
+    norm = sum(moment.square().sum().item() for moment in first.values()) ** 0.5
+    assert norm / (1 - RAGGED_OPTIM.beta1) == pytest.approx(RAGGED_OPTIM.clip, rel=1e-5)
+
+
+def test_a_gradient_below_the_clip_is_left_alone() -> None:
+    engine = ragged_engine()
+    engine.ensure_frozen(frozenset())
+    set_gradients(engine, 1e-4)
+    engine.update(lr=1e-2)
+    moment = engine.moments()["final_norm.bias"]["exp_avg"]
+    assert moment[0].item() == pytest.approx(1e-4 * (1 - RAGGED_OPTIM.beta1), rel=1e-6)
 
 
 def test_a_gradient_that_is_no_number_updates_nothing() -> None:
@@ -179,9 +193,10 @@ def test_a_gradient_that_is_no_number_updates_nothing() -> None:
     assert gradient is not None
     gradient[0] = float("nan")
     before = copies(engine.model)
-    norm = engine.update(lr=1e-2)
+    norm = engine.update(lr=1e-2).gradient_norm
     assert norm != norm
     assert moved(engine.model, before) == set()
+    assert engine.moments()["final_norm.weight"]["exp_avg"].count_nonzero() == 0
 
 
 def test_dropout_is_a_function_of_the_step() -> None:
@@ -191,7 +206,8 @@ def test_dropout_is_a_function_of_the_step() -> None:
 
     def loss(step: int) -> float:
         engine.model.zero_grad(set_to_none=True)
-        return engine.accumulate(task, step).loss
+        engine.accumulate(task, step)
+        return engine._sums[0].item()
 
     first = loss(4)
     torch.rand(7)  # whatever else draws from the global stream
@@ -226,7 +242,7 @@ def test_bf16_is_near_float32_and_not_the_same() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own compiler
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:The .grad attribute")  # of torch's own compiler
 def test_a_compiled_model_trains_the_same_and_respects_a_thaw() -> None:
     config = tiny_config("oelm", layers=1, precision=Precision.FLOAT64)
     frozen = frozen_names(config.method.plan, weight_table(config.model, config.method), 0, 20)

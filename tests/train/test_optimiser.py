@@ -4,7 +4,7 @@ from oelm.experiments.subjects import build_model
 from oelm.method.weights import Role, Weight
 from oelm.model.ledger import weight_table
 from oelm.train.optimiser import lr_share, make_optimiser, read_moments, write_moments
-from train.toys import TINY, engine_for, tiny_config
+from train.toys import TINY, engine_for, set_gradients, tiny_config
 
 
 def test_weight_decay_is_on_matrices_only() -> None:
@@ -36,8 +36,7 @@ def test_the_layers_share_reaches_the_update() -> None:
     engine = engine_for(tiny_config("baseline+layer-lr=0.1", weight_decay=0.0))
     engine.ensure_frozen(frozenset())
     before = {name: p.detach().clone() for name, p in engine.model.named_parameters()}
-    for parameter in engine.model.parameters():
-        parameter.grad = torch.ones_like(parameter)
+    set_gradients(engine, 1.0)
     engine.update(lr=1e-2)
     moved = {name: (p - before[name]).abs().max().item() for name, p in engine.model.named_parameters()}
     assert TINY["layers"] == 2

@@ -1,5 +1,6 @@
 """The machine as a value: which device, which process of how many, and torch's side of the random streams."""
 
+import ctypes
 import os
 import platform
 import resource
@@ -69,7 +70,24 @@ def choose_runtime(device: str) -> Runtime:
         raise ConfigError(
             f"device {device!r} cannot be used: {reason}", "choose --device cpu, cuda or cuda:N"
         ) from error
+    if chosen.type == "cpu":
+        keep_freed_memory()
     return Runtime(device=chosen, rank=rank, world=world)
+
+
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
+
+
+def keep_freed_memory() -> None:
+    """Let the C library keep what is freed for the next step, instead of giving it back to the system.
+
+    A step frees hundreds of megabytes and asks for them again, and new pages have to be cleared first. Without effect
+    where the C library is not glibc.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if platform.system() == "Linux" else None
+    if mallopt is not None:
+        mallopt(_M_MMAP_MAX, 0)  # large blocks come from the heap, where they can be used again
+        mallopt(_M_TRIM_THRESHOLD, -1)  # and the heap never shrinks
 
 
 def generator_for(seed: int, *purpose: str | int) -> torch.Generator:

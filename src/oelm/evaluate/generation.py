@@ -8,7 +8,7 @@ from torch import Tensor
 
 from oelm.base.errors import ConfigError
 from oelm.base.runtime import generator_for
-from oelm.model.gpt import GPT, Cache
+from oelm.model.gpt import GPT
 
 
 @dataclass(frozen=True)
@@ -43,23 +43,18 @@ def generate(
         raise ConfigError("the prompt has no tokens", "give at least one character")
     model.eval()
     context, random = model.config.context, generator_for(sampling.seed, "generate")
-    sequence, cache = list(prompt), None
+    device, sequence = model.token_embedding.weight.device, list(prompt)
+    cache = model.new_cache(1) if cached else None
     for _ in range(tokens):
-        logits_V, cache = _next_logits(
-            model, sequence[-context:], cache if cached and len(sequence) <= context else None
-        )
-        token = choose(logits_V, sampling, random)
+        if len(sequence) > context:
+            cache = None
+        fresh = sequence[cache[0].length :] if cache else sequence[-context:]
+        x_BTD = model.encode(torch.tensor([fresh], device=device), cache)
+        token = choose(model.logits(x_BTD[0, -1]), sampling, random)
         if token == end_of_text:
             return
         sequence.append(token)
         yield token
-
-
-def _next_logits(model: GPT, window: list[int], cache: Cache | None) -> tuple[Tensor, Cache]:
-    fresh = window[cache.length :] if cache else window
-    device = model.token_embedding.weight.device
-    logits_BTV, cache = model.continue_from(torch.tensor([fresh], device=device), cache)
-    return logits_BTV[0, -1], cache
 
 
 def choose(logits_V: Tensor, sampling: Sampling, random: torch.Generator) -> int:

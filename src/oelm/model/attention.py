@@ -9,8 +9,6 @@ Order: projection, shift, logits.
 
 # B batch  T query time  S key time  D model width  H heads  K head width
 
-from dataclasses import dataclass
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -18,15 +16,28 @@ from torch import Tensor, nn
 from oelm.config.method import KeySource, Method, Projection
 from oelm.config.model import GPTConfig
 from oelm.method.projections import HeadShape, coordinate_frame, key_heads
+from oelm.model.projecting import mix_with_previous, project
 
 
-@dataclass
 class LayerCache:
-    """What one layer remembers during generation: shifted keys, values, and the last key before its shift."""
+    """What one layer remembers during generation: keys as attention reads them, values, and the last key unshifted.
 
-    k_BHSK: Tensor
-    v_BHSK: Tensor
-    last_key_BH1K: Tensor
+    The room for a whole context is made once; a token is written into it, and nothing is copied.
+    """
+
+    def __init__(self, batch: int, context: int, shape: HeadShape, like: Tensor) -> None:
+        self.length = 0
+        self.last_key_B1D: Tensor | None = None
+        self._k_BHCK = like.new_empty(batch, shape.heads, context, shape.head_width)
+        self._v_BHCK = torch.empty_like(self._k_BHCK)
+
+    def append(self, k_BHTK: Tensor, v_BHTK: Tensor) -> tuple[Tensor, Tensor]:
+        """Remember T more tokens; returns all keys and values so far."""
+        end = self.length + k_BHTK.shape[2]
+        self._k_BHCK[:, :, self.length : end] = k_BHTK
+        self._v_BHCK[:, :, self.length : end] = v_BHTK
+        self.length = end
+        return self._k_BHCK[:, :, :end], self._v_BHCK[:, :, :end]
 
 
 class LowRank(nn.Module):
@@ -37,9 +48,10 @@ class LowRank(nn.Module):
         self.down = nn.Linear(width, rank, bias=False)
         self.up = nn.Linear(rank, width, bias=False)
 
-    def forward(self, x_BTD: Tensor) -> Tensor:
-        """The update to add to the projection of x."""
-        return self.up(self.down(x_BTD))  # type: ignore[no-any-return]
+    def add_to(self, projected_BTD: Tensor, down_BTR: Tensor) -> Tensor:
+        """The projection plus B (A x), of which A x is given."""
+        sum_ND = torch.addmm(projected_BTD.flatten(0, 1), down_BTR.flatten(0, 1), self.up.weight.T)
+        return sum_ND.view_as(projected_BTD)
 
 
 class Attention(nn.Module):
@@ -62,43 +74,64 @@ class Attention(nn.Module):
         self.gain_H = nn.Parameter(torch.empty(heads)) if extras.gain else None
         self.core_HKK = nn.Parameter(torch.empty(heads, config.head_width, config.head_width)) if extras.core else None
 
-    def forward(self, x_BTD: Tensor, cache: LayerCache | None = None) -> tuple[Tensor, LayerCache]:
-        """Attend from each token to itself and those before it; `cache` holds the tokens before x."""
-        q_BHTK, k_BHTK = self.queries_and_keys(x_BTD)
-        v_BHTK = self.split_heads(self.v(x_BTD))
-        last_key_BH1K = k_BHTK[:, :, -1:]
-        if self.shift_H is not None:
-            k_BHTK = shift_keys(k_BHTK, self.shift_H.sigmoid(), cache.last_key_BH1K if cache else None)
-        if self.core_HKK is not None:
-            q_BHTK = q_BHTK @ self.core_HKK.to(q_BHTK.dtype)
-        if self.gain_H is not None:
-            q_BHTK = q_BHTK * self.gain_H.exp().to(q_BHTK.dtype).view(-1, 1, 1)
-        k_BHSK = torch.cat([cache.k_BHSK, k_BHTK], dim=2) if cache else k_BHTK
-        v_BHSK = torch.cat([cache.v_BHSK, v_BHTK], dim=2) if cache else v_BHTK
+    def forward(self, x_BTD: Tensor, cache: LayerCache | None = None) -> Tensor:
+        """Attend from each token to itself and those before it; `cache` holds the tokens before x, and then x too."""
+        q_BTD, k_BTD, v_BTD = self.queries_keys_values(x_BTD)
+        q_BHTK = self.split_heads(q_BTD) if self.core_HKK is None else self.through_core(q_BTD, self.core_HKK)
+        k_BHSK, v_BHSK = self.split_heads(self.scaled_keys(k_BTD, cache)), self.split_heads(v_BTD)
+        past = cache.length if cache is not None else 0
+        if cache is not None:
+            cache.last_key_B1D = k_BTD[:, -1:]
+            k_BHSK, v_BHSK = cache.append(k_BHSK, v_BHSK)
+        tokens = x_BTD.shape[1]
         y_BHTK = F.scaled_dot_product_attention(
             q_BHTK,
             k_BHSK,
             v_BHSK,
-            attn_mask=_causal_mask(q_BHTK.shape[2], k_BHSK.shape[2], x_BTD.device) if cache else None,
+            attn_mask=_causal_mask(tokens, past + tokens, x_BTD.device) if past and tokens > 1 else None,
             dropout_p=self.dropout if self.training else 0.0,
-            is_causal=cache is None,
+            is_causal=not past,
         )
-        y_BTD = y_BHTK.transpose(1, 2).flatten(2)
-        return self.o(y_BTD), LayerCache(k_BHSK, v_BHSK, last_key_BH1K)
+        y_BTD: Tensor = self.o(y_BHTK.transpose(1, 2).flatten(2))
+        return y_BTD
 
-    def queries_and_keys(self, x_BTD: Tensor) -> tuple[Tensor, Tensor]:
-        """Project x. A frame costs no matmul, and with a tied or rolled key one matmul serves both."""
-        q_BHTK = self.split_heads(x_BTD if self.q is None else self.q(x_BTD))
-        if self.key_heads is None:
-            k_BHTK = self.split_heads(x_BTD if self.k is None else self.k(x_BTD))
-        elif self.key_heads == list(range(self.shape.heads)):
-            k_BHTK = q_BHTK
-        else:
-            k_BHTK = q_BHTK[:, self.key_heads]
+    def queries_keys_values(self, x_BTD: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """All that is projected, in one matmul. A frame takes no part in it: it is x itself, head by head."""
+        matrices = {"q": self.q, "k": self.k, "v": self.v}
         if self.q_update is not None and self.k_update is not None:
-            q_BHTK = q_BHTK + self.split_heads(self.q_update(x_BTD))
-            k_BHTK = k_BHTK + self.split_heads(self.k_update(x_BTD))
-        return q_BHTK, k_BHTK
+            matrices |= {"q_down": self.q_update.down, "k_down": self.k_update.down}
+        weights = {name: matrix.weight for name, matrix in matrices.items() if matrix is not None}
+        projected = dict(zip(weights, project(x_BTD, *weights.values()), strict=True))
+        q_BTD = projected.get("q", x_BTD)
+        k_BTD = projected.get("k", x_BTD) if self.key_heads is None else self.shared_keys(q_BTD, self.key_heads)
+        if self.q_update is not None and self.k_update is not None:
+            q_BTD = self.q_update.add_to(q_BTD, projected["q_down"])
+            k_BTD = self.k_update.add_to(k_BTD, projected["k_down"])
+        return q_BTD, k_BTD, projected["v"]
+
+    def shared_keys(self, q_BTD: Tensor, heads: list[int]) -> Tensor:
+        """The queries, for tied keys; for rolled ones, the query of another head in every second head."""
+        if heads == list(range(self.shape.heads)):
+            return q_BTD
+        return self.split_heads(q_BTD)[:, heads].transpose(1, 2).flatten(2)
+
+    def scaled_keys(self, k_BTD: Tensor, cache: LayerCache | None) -> Tensor:
+        """Keys with shift and gain: k_t <- exp(g_h) ((1-m_h) k_t + m_h k_{t-1}), two numbers per head in one pass.
+
+        Across document boundaries keys are shifted as attention itself looks: unmasked.
+        """
+        if self.shift_H is None and self.gain_H is None:
+            return k_BTD
+        gain_H = torch.ones(self.shape.heads, device=k_BTD.device) if self.gain_H is None else self.gain_H.exp()
+        m_H = torch.zeros_like(gain_H) if self.shift_H is None else self.shift_H.sigmoid()
+        last_B1D = cache.last_key_B1D if cache is not None else None
+        return mix_with_previous(k_BTD, gain_H * (1 - m_H), gain_H * m_H, last_B1D)
+
+    def through_core(self, q_BTD: Tensor, core_HKK: Tensor) -> Tensor:
+        """q_h S_h for all heads as one batched matmul, (B, T, D) -> (B, H, T, K)."""
+        batch, time, _ = q_BTD.shape
+        q_HNK = q_BTD.view(batch * time, self.shape.heads, self.shape.head_width).transpose(0, 1)
+        return torch.bmm(q_HNK, core_HKK).view(self.shape.heads, batch, time, self.shape.head_width).transpose(0, 1)
 
     def split_heads(self, x_BTD: Tensor) -> Tensor:
         """(B, T, D) -> (B, H, T, K): head h takes coordinates hK .. hK+K-1."""
@@ -112,16 +145,6 @@ class Attention(nn.Module):
         if self.key_heads is not None:
             return q_HKD, q_HKD[self.key_heads]
         return q_HKD, frame_HKD if self.k is None else self.k.weight.detach().cpu().view(self.shape)
-
-
-def shift_keys(k_BHTK: Tensor, m_H: Tensor, before_BH1K: Tensor | None = None) -> Tensor:
-    """k_t <- (1-m_h) k_t + m_h k_{t-1}; `before` is the key before the first one, which is its own predecessor if None.
-
-    Across document boundaries keys are shifted as attention itself looks: unmasked.
-    """
-    first_BH1K = k_BHTK[:, :, :1] if before_BH1K is None else before_BH1K
-    previous_BHTK = torch.cat([first_BH1K, k_BHTK[:, :, :-1]], dim=2)
-    return torch.lerp(k_BHTK, previous_BHTK, m_H.to(k_BHTK.dtype).view(-1, 1, 1).expand_as(k_BHTK))
 
 
 def _matrix(projection: Projection, width: int) -> nn.Linear | None:

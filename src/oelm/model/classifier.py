@@ -24,7 +24,7 @@ class GPTClassifier(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Scores (B, C) of the classes."""
-        x_BTD, _ = self.gpt.encode(input_ids, None)
+        x_BTD = self.gpt.encode(input_ids)
         last_B = attention_mask.sum(1) - 1
         logits_BC: Tensor = self.head(x_BTD[torch.arange(len(x_BTD), device=x_BTD.device), last_B])
         return logits_BC

@@ -6,25 +6,20 @@ logits = norm(x_L) E^T
 
 # B batch  T time  D model width  V vocabulary
 
-from dataclasses import dataclass
-
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from oelm.base.errors import ConfigError
 from oelm.config.method import FreezingPlan, Method
 from oelm.config.model import GPTConfig
 from oelm.method.freezing import chosen_layers
 from oelm.model.attention import Attention, LayerCache
+from oelm.model.embedding import look_up
+from oelm.model.head import summed_loss
 
-
-@dataclass
-class Cache:
-    """Generation's memory: one entry per layer, and how many tokens it holds."""
-
-    layers: list[LayerCache]
-    length: int
+Cache = list[LayerCache]
+"""Generation's memory, one entry per layer."""
 
 
 class FeedForward(nn.Module):
@@ -56,13 +51,12 @@ class Block(nn.Module):
         self.ffn_share = FeedForward(config.width, shared, output_bias=False) if shared else None
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, x_BTD: Tensor, cache: LayerCache | None) -> tuple[Tensor, LayerCache]:
+    def forward(self, x_BTD: Tensor, cache: LayerCache | None = None) -> Tensor:
         """One layer of the residual stream."""
-        attended_BTD, cache = self.attention(self.attention_norm(x_BTD), cache)
-        x_BTD = x_BTD + self.dropout(attended_BTD)
+        x_BTD = x_BTD + self.dropout(self.attention(self.attention_norm(x_BTD), cache))
         h_BTD = self.ffn_norm(x_BTD)
         out_BTD = self.ffn(h_BTD) if self.ffn_share is None else self.ffn(h_BTD) + self.ffn_share(h_BTD)
-        return x_BTD + self.dropout(out_BTD), cache
+        return x_BTD + self.dropout(out_BTD)  # type: ignore[no-any-return]
 
 
 class GPT(nn.Module):
@@ -79,26 +73,54 @@ class GPT(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         self.layers = nn.ModuleList(Block(config, method, layer) for layer in range(config.layers))
         self.final_norm = nn.LayerNorm(config.width)
+        self._checkpointing = False
 
-    def forward(self, tokens_BT: Tensor) -> Tensor:
-        """Logits (B, T, V) of the next token at every position."""
-        return self.continue_from(tokens_BT, None)[0]
+    def forward(self, tokens_BT: Tensor, targets_BT: Tensor | None = None) -> Tensor:
+        """Logits (B, T, V) of the next token at every position; with targets, the sum of their losses instead."""
+        rows_BTD, embedding_VD = look_up(self.token_embedding.weight, tokens_BT)
+        x_BTD = self._transform(rows_BTD, None)
+        if targets_BT is None:
+            return F.linear(x_BTD, embedding_VD)
+        loss: Tensor = summed_loss(x_BTD.flatten(0, 1), embedding_VD, targets_BT.flatten())
+        return loss
 
-    def continue_from(self, tokens_BT: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
-        """Logits for tokens that follow those in the cache, and the cache with them in it."""
-        x_BTD, cache = self.encode(tokens_BT, cache)
-        return F.linear(x_BTD, self.token_embedding.weight), cache
+    def encode(self, tokens_BT: Tensor, cache: Cache | None = None) -> Tensor:
+        """The last layer's normed output (B, T, D): what the logits, or another head, are made of.
 
-    def encode(self, tokens_BT: Tensor, cache: Cache | None) -> tuple[Tensor, Cache]:
-        """The last layer's normed output (B, T, D): what the logits, or another head, are made of."""
-        start = cache.length if cache else 0
-        positions_T = torch.arange(start, start + tokens_BT.shape[1], device=tokens_BT.device)
-        x_BTD = self.dropout(self.token_embedding(tokens_BT) + self.position_embedding(positions_T))
-        layers: list[LayerCache] = []
+        With a cache the tokens follow those in it, and are in it afterwards.
+        """
+        return self._transform(self.token_embedding(tokens_BT), cache)
+
+    def logits(self, x_BTD: Tensor) -> Tensor:
+        """The logits (B, T, V) of encoded tokens."""
+        return F.linear(x_BTD, self.token_embedding.weight)
+
+    def new_cache(self, batch: int) -> Cache:
+        """An empty cache for a full context of `batch` texts."""
+        context, like = self.config.context, self.token_embedding.weight
+        return [LayerCache(batch, context, block.attention.shape, like) for block in self.blocks]
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The layers, bottom first."""
+        return list(self.layers)  # type: ignore[arg-type]
+
+    def gradient_checkpointing_enable(self) -> None:
+        """Keep only each layer's input for the backward pass and compute the rest again: less memory, a third slower.
+
+        Under the name that transformers gives it.
+        """
+        self._checkpointing = True
+
+    def _transform(self, rows_BTD: Tensor, cache: Cache | None) -> Tensor:
+        start, time = cache[0].length if cache else 0, rows_BTD.shape[1]
+        x_BTD: Tensor = self.dropout(rows_BTD + self.position_embedding.weight[start : start + time])
         for index, block in enumerate(self.layers):
-            x_BTD, layer_cache = block(x_BTD, cache.layers[index] if cache else None)
-            layers.append(layer_cache)
-        return self.final_norm(x_BTD), Cache(layers, start + tokens_BT.shape[1])
+            if self._checkpointing and self.training:
+                x_BTD = checkpoint(block, x_BTD, use_reentrant=False)
+            else:
+                x_BTD = block(x_BTD, cache[index] if cache else None)
+        return self.final_norm(x_BTD)  # type: ignore[no-any-return]
 
 
 def shared_units(config: GPTConfig, plan: FreezingPlan | None, layer: int) -> int:

@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterator
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from oelm.data.batches import TokenBatches, ValidationWindows
@@ -47,12 +46,9 @@ class LanguageModelling:
             yield _shifted(torch.from_numpy(self._validation.sequences(indices)))
 
     def loss(self, model: nn.Module, batch: Batch) -> LossSum:
-        """-sum log p(target) and the number of targets."""
-        logits_BTV: Tensor = model(batch["tokens"])
-        if logits_BTV.dtype is torch.bfloat16:
-            logits_BTV = logits_BTV.float()
+        """-sum log p(target) and the number of targets. The model adds up: it need not hold all logits for that."""
         targets_BT = batch["targets"]
-        total = F.cross_entropy(logits_BTV.flatten(0, 1), targets_BT.flatten(), reduction="sum")
+        total: Tensor = model(batch["tokens"], targets_BT)
         return LossSum(total, torch.tensor(targets_BT.numel(), device=total.device))
 
     def measure(self, model: nn.Module, batch: Batch) -> Tensor:

@@ -7,7 +7,6 @@ DDP does not notice a thaw and silently stops averaging; torch.compile ignores a
 
 import contextlib
 import gc
-import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -27,10 +26,12 @@ from oelm.train.optimiser import Moments, make_optimiser, read_moments, write_mo
 
 @dataclass(frozen=True)
 class Update:
-    """What one step's forward and backward passes gave, over all micro-batches and processes."""
+    """What one step gave, over all micro-batches and processes."""
 
     loss: float
     tokens: int
+    gradient_norm: float
+    """Of the mean loss, before clipping; where it is not finite, no weight was changed."""
     stop: bool
     """Some process was asked to stop."""
 
@@ -68,7 +69,12 @@ class Engine:
         self._compile = compile_model
         self._parked: Moments = {}
         self._optimiser: torch.optim.AdamW | None = None
+        self._trained: list[nn.Parameter] = []
         self._wrapped: nn.Module | None = None
+        self._sums = torch.zeros(4, dtype=torch.float64, device=runtime.device)
+        """Loss, count, tokens and wishes to stop of the gradients that wait for their update."""
+        self._next: tuple[Task, int, int] | None = None
+        self._ready: tuple[tuple[Task, int, int], Batch] | None = None
 
     # --- what is trained -------------------------------------------------------------------------------------------
 
@@ -89,6 +95,7 @@ class Engine:
             parameter.requires_grad_(name not in frozen)
             parameter.grad = None
         self.frozen = frozen
+        self._trained = list(self.trained.values())
         self._optimiser = make_optimiser(self.trained, self.table, self._optim, self._layer_lr)
         self.set_moments(moments)
         self._wrap()
@@ -108,44 +115,52 @@ class Engine:
 
     # --- one step --------------------------------------------------------------------------------------------------
 
-    def accumulate(self, task: Task, step: int, *, stop: bool = False) -> Update:
-        """Gradients of the mean loss over the global batch of `step`: sums first, then one division."""
+    def accumulate(self, task: Task, step: int, *, stop: bool = False) -> None:
+        """Gradients of the summed loss over the global batch of `step`; `update` divides by the count and applies them.
+
+        Nothing here waits for the device.
+        """
         assert self._wrapped is not None
         self.model.train()
         # Dropout is a function of seed, step and rank: nothing to save, nothing to restore.
         self._seed_device(stream_seed(self._seed, "dropout", step, self.runtime.rank))
-        sums = torch.zeros(4, dtype=torch.float64, device=self.runtime.device)
-        parts = self._accumulate * self.runtime.world
+        self._sums.zero_()
         for micro in range(self._accumulate):
-            batch = self._to_device(task.training_batch(step, micro * self.runtime.world + self.runtime.rank, parts))
+            batch = self._batch(task, step, micro)
             last = micro == self._accumulate - 1
             with self._gradients_stay_local(not last):
                 with self._arithmetic():
                     loss = task.loss(self._wrapped, batch)
                 loss.total.backward()  # type: ignore[no-untyped-call]
-            sums[0] += loss.total.detach()
-            sums[1] += loss.count
-            sums[2] += task.tokens(batch)
-        sums[3] = float(stop)
-        self._add_up(sums)
-        total_loss, total_count, tokens, stops = sums.tolist()
-        # DDP has averaged over processes what we want summed.
-        torch._foreach_mul_(self._gradients(), self.runtime.world / total_count)
-        return Update(loss=total_loss / total_count, tokens=int(tokens), stop=stops > 0)
+            self._sums[0] += loss.total.detach()
+            self._sums[1] += loss.count
+            self._sums[2] += task.tokens(batch)
+        self._sums[3] = float(stop)
+        self._add_up(self._sums)
+        self._next = (task, step + 1, 0)
 
-    def update(self, lr: float) -> float:
-        """Clip and apply the gradients; returns their norm before clipping. Does nothing if that is not finite."""
+    def update(self, lr: float) -> Update:
+        """Divide by the count, clip and apply the gradients; change nothing if their norm is not finite.
+
+        AdamW divides the gradients by one number as it reads them, so the mean and the clipping take no pass of their
+        own. The next batch is made before this one's numbers are waited for, while the device is still at work.
+        """
         assert self._optimiser is not None
-        gradients = self._gradients()
-        norm = float(nn.utils.get_total_norm(gradients))
-        if math.isfinite(norm):
-            if norm > self._optim.clip:  # below it a pass over all gradients is saved
-                torch._foreach_mul_(gradients, self._optim.clip / (norm + 1e-6))
-            for group in self._optimiser.param_groups:
-                group["lr"] = lr * group["lr_share"]
-            self._optimiser.step()
+        gradients = [parameter.grad for parameter in self._trained if parameter.grad is not None]
+        # DDP has averaged over processes what we want summed.
+        divisor = self._sums[1] / self.runtime.world
+        norm = nn.utils.get_total_norm(gradients) / divisor
+        clipping = ((norm + 1e-6) / self._optim.clip).where(norm > self._optim.clip, 1.0)
+        self._optimiser.grad_scale = (divisor * clipping).float()  # type: ignore[attr-defined]
+        self._optimiser.found_inf = norm.isfinite().logical_not().float()  # type: ignore[attr-defined]
+        for group in self._optimiser.param_groups:
+            group["lr"] = lr * group["lr_share"]
+        self._optimiser.step()
         self._optimiser.zero_grad(set_to_none=True)
-        return norm
+        if self._next is not None:
+            self._ready = (self._next, self._made_batch(*self._next))
+        loss, count, tokens, stops, gradient_norm = torch.cat([self._sums, norm.double().view(1)]).tolist()
+        return Update(loss=loss / count, tokens=int(tokens), gradient_norm=gradient_norm, stop=stops > 0)
 
     def evaluate(self, task: Task) -> dict[str, float]:
         """The task's measures on its validation set, shared out over all processes."""
@@ -193,10 +208,21 @@ class Engine:
 
     # --- helpers ---------------------------------------------------------------------------------------------------
 
-    def _gradients(self) -> list[Tensor]:
-        return [parameter.grad for parameter in self.trained.values() if parameter.grad is not None]
+    def _batch(self, task: Task, step: int, micro: int) -> Batch:
+        """This process's share of a micro-batch: the one made ready, or made now."""
+        ready, self._ready = self._ready, None
+        if ready is not None and ready[0] == (task, step, micro):
+            return ready[1]
+        return self._made_batch(task, step, micro)
+
+    def _made_batch(self, task: Task, step: int, micro: int) -> Batch:
+        part = micro * self.runtime.world + self.runtime.rank
+        return self._to_device(task.training_batch(step, part, self._accumulate * self.runtime.world))
 
     def _to_device(self, batch: Batch) -> Batch:
+        """From pinned memory the copy to a GPU runs beside its work."""
+        if self.runtime.device.type == "cuda":
+            batch = {name: tensor.pin_memory() for name, tensor in batch.items()}
         return {name: tensor.to(self.runtime.device, non_blocking=True) for name, tensor in batch.items()}
 
     @contextlib.contextmanager

@@ -48,18 +48,18 @@ def train(
     for step in range(progress.step, steps):
         clock = time.perf_counter()
         _freeze(engine, frozen_names(plan, engine.table, step, steps), step, emit)
-        update = engine.accumulate(task, step, stop=stop.signal is not None)
-        _require_finite(update.loss, "loss", step + 1, config)
         lr = learning_rate(config.optim, step, steps)
-        norm = engine.update(lr)
-        _require_finite(norm, "gradient", step + 1, config)
+        engine.accumulate(task, step, stop=stop.signal is not None)
+        update = engine.update(lr)
+        _require_finite(update.loss, "loss", step + 1, config)
+        _require_finite(update.gradient_norm, "gradient", step + 1, config)
         engine.runtime.synchronise()
         seconds = time.perf_counter() - clock
         progress.advance(loss=update.loss, tokens=update.tokens, seconds=seconds, timed=step >= first_timed)
 
         last = progress.step == steps
         if progress.step % machine.log_every == 0 or last:
-            emit(_step_event(progress, lr, norm))
+            emit(_step_event(progress, lr, update.gradient_norm))
             progress.clear_window()
         if progress.step % config.train.validate_every == 0 or last:
             _validate(engine, task, progress, config, checkpoints, emit)

@@ -1,0 +1,87 @@
+"""Several matrices that read the same x, as one matmul; and keys mixed with the key before them."""
+
+# B batch  T time  D model width  H heads
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+
+def project(x_BTD: Tensor, *weights: Tensor) -> tuple[Tensor, ...]:
+    """x W^T for each of the weights, which stay tensors of their own: frozen ones get no gradient and cost none.
+
+    Forward one matmul with the weights side by side. Backward, dx = sum_i dy_i W_i is added up inside the matmuls.
+    """
+    if torch.compiler.is_compiling():  # the compiler arranges its own matmuls
+        return tuple(F.linear(x_BTD, weight) for weight in weights)
+    projected: tuple[Tensor, ...] = _Project.apply(x_BTD, *weights)  # type: ignore[no-untyped-call]
+    return projected
+
+
+class _Project(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x_BTD: Tensor, *weights: Tensor) -> tuple[Tensor, ...]:
+        ctx.set_materialize_grads(False)
+        together = weights[0] if len(weights) == 1 else torch.cat(weights)
+        y_BT = F.linear(x_BTD, together)
+        ctx.save_for_backward(x_BTD, *weights)
+        return torch.split(y_BT, [len(weight) for weight in weights], dim=-1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *d_ys: Tensor | None) -> tuple[Tensor | None, ...]:
+        x_BTD, *weights = ctx.saved_tensors
+        present = [(index, d_y.flatten(0, -2)) for index, d_y in enumerate(d_ys) if d_y is not None]
+        d_x_ND: Tensor | None = None
+        d_weights: list[Tensor | None] = [None] * len(weights)
+        for index, d_y_NO in present:
+            weight, x_ND = weights[index].to(d_y_NO.dtype), x_BTD.flatten(0, -2).to(d_y_NO.dtype)
+            if ctx.needs_input_grad[0]:
+                d_x_ND = d_y_NO @ weight if d_x_ND is None else torch.addmm(d_x_ND, d_y_NO, weight, out=d_x_ND)
+            if ctx.needs_input_grad[1 + index]:
+                d_weights[index] = (d_y_NO.T @ x_ND).to(weights[index].dtype)
+        d_x_BTD = None if d_x_ND is None else d_x_ND.view_as(x_BTD).to(x_BTD.dtype)
+        return d_x_BTD, *d_weights
+
+
+def mix_with_previous(k_BTD: Tensor, now_H: Tensor, before_H: Tensor, previous_B1D: Tensor | None = None) -> Tensor:
+    """k_t <- now_h k_t + before_h k_{t-1}; the first key is its own predecessor unless `previous` is given."""
+    now_H, before_H = now_H.to(k_BTD.dtype), before_H.to(k_BTD.dtype)
+    if torch.compiler.is_compiling():  # the compiler fuses the formula by itself
+        first_B1D = k_BTD[:, :1] if previous_B1D is None else previous_B1D
+        shifted_BTD = torch.cat([first_B1D, k_BTD[:, :-1]], dim=1)
+        return k_BTD * _per_coordinate(now_H, k_BTD) + shifted_BTD * _per_coordinate(before_H, k_BTD)
+    mixed_BTD: Tensor = _Mix.apply(k_BTD, now_H, before_H, previous_B1D)  # type: ignore[no-untyped-call]
+    return mixed_BTD
+
+
+class _Mix(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, k_BTD: Tensor, now_H: Tensor, before_H: Tensor, previous_B1D: Tensor | None) -> Tensor:
+        ctx.save_for_backward(k_BTD, now_H, before_H)
+        now_D, before_D = _per_coordinate(now_H, k_BTD), _per_coordinate(before_H, k_BTD)
+        mixed_BTD = k_BTD * now_D
+        mixed_BTD[:, 1:].addcmul_(k_BTD[:, :-1], before_D)
+        mixed_BTD[:, :1].addcmul_(k_BTD[:, :1] if previous_B1D is None else previous_B1D, before_D)
+        return mixed_BTD
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_mixed_BTD: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        k_BTD, now_H, before_H = ctx.saved_tensors
+        now_D, before_D = _per_coordinate(now_H, k_BTD), _per_coordinate(before_H, k_BTD)
+        d_k_BTD = d_mixed_BTD * now_D
+        d_k_BTD[:, :-1].addcmul_(d_mixed_BTD[:, 1:], before_D)
+        d_k_BTD[:, :1].addcmul_(d_mixed_BTD[:, :1], before_D)
+        heads = len(now_H)
+        d_now_D = (d_mixed_BTD * k_BTD).sum((0, 1))
+        d_before_D = (d_mixed_BTD[:, 1:] * k_BTD[:, :-1]).sum((0, 1)) + (d_mixed_BTD[:, 0] * k_BTD[:, 0]).sum(0)
+        return d_k_BTD, d_now_D.view(heads, -1).sum(1), d_before_D.view(heads, -1).sum(1), None
+
+
+def _per_coordinate(value_H: Tensor, like_BTD: Tensor) -> Tensor:
+    """Each head's value for each of its K coordinates: (D)."""
+    return value_H.repeat_interleave(like_BTD.shape[-1] // len(value_H))
