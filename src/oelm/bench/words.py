@@ -76,7 +76,7 @@ def _share(bench: StepBench) -> str:
 def _step_cells(row: Row) -> tuple[str, ...]:
     return (
         row.name,
-        f"{1e3 * row.median_seconds:,.1f}",
+        _milliseconds(row.median_seconds),
         f"{row.tokens_per_second:,.0f}",
         f"{100 * row.share:.1f}",
         *ratio_text(row.ratio),
@@ -98,7 +98,8 @@ def _step_remarks(bench: StepBench) -> tuple[str, ...]:
         f"median{coverage}. Not decided: the interval includes 1.",
         f"{_share(bench)}: {bench.formula} = {bench.useful_flops / 1e9:,.3g} GFLOP for every row, in the best step, "
         f"of {rate:,.0f} GFLOP/s ({bench.peak.source}).",
-        f"FLOPs: what the method's matrix products need over what {spec.reference} needs, the bound on any gain.",
+        f"FLOPs: of the matrix products that the method needs, over {spec.reference}'s. They bound what is saved in "
+        "products; passes over weights (AdamW, clipping) are not in them, so fewer trained weights can save more.",
     ]
     if spec.memory:
         remarks.append(f"MB: peak memory, {bench.memory}, each in a process of its own.")
@@ -158,8 +159,8 @@ def _points(fit: ScalingFit) -> Sheet:
             str(point.width),
             str(point.context),
             str(point.batch_size),
-            f"{1e3 * point.seconds:,.1f}",
-            f"{1e3 * point.fitted_seconds:,.1f}",
+            _milliseconds(point.seconds),
+            _milliseconds(point.fitted_seconds),
             f"{100 * point.residual:+.1f}",
         )
         for point in fit.points
@@ -172,7 +173,7 @@ def _parallel(bench: Parallel) -> Sheet:
     rows = tuple(
         (
             row.method,
-            *(f"{1e3 * value:,.1f}" for value in (row.alone_seconds, row.side_by_side_seconds, row.together_seconds)),
+            *map(_milliseconds, (row.alone_seconds, row.side_by_side_seconds, row.together_seconds)),
             f"{row.efficiency:.3f}",
             *ratio_text(row.communication)[:2],
             f"{row.trained_bytes / _MEGA:,.1f}",
@@ -210,6 +211,10 @@ def _paper(rows: tuple[PaperRow, ...]) -> Sheet:
         rows=cells,
         remarks=("Sent: 2 (n-1)/n of the gradients per step, a ring all-reduce.",),
     )
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1e3 * seconds:,.1f}" if seconds < 0.1 else f"{1e3 * seconds:,.0f}"
 
 
 def _bytes(count: int | None) -> str:

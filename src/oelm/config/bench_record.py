@@ -61,7 +61,10 @@ class Row(Settings):
     ratio: Ratio | None
     """Over the reference; None for the reference itself."""
     flop_bound: float | None
-    """The FLOPs that the method needs over those that the reference needs; None where they are not counted."""
+    """Matmul FLOPs that the method needs over the reference's; None where they are not counted.
+
+    The bound on what is saved in matrix products: what AdamW and clipping save on frozen weights comes on top.
+    """
     peak_bytes: int | None
     """Peak memory of a process of its own above what it held before the model was built."""
 
