@@ -1,7 +1,7 @@
 # make demo   from text to a verdict and its page, offline, in a few minutes on two cores
 # make test   linters, types, the whole test suite      make test-core   without the slow tests
 # make test-browser   the report in a real Chromium, where there is one (apt-get install chromium fonts-noto-cjk)
-# make bench  our training step beside Hugging Face GPT-2's      make results   README's tables from results/
+# make bench  our training step beside other people's (oelm bench)      make results   README's tables from results/
 
 PYTHON ?= python3
 VENV := .venv
@@ -31,7 +31,7 @@ lint: $(VENV)/.ready-dev
 	$(BIN)/mypy
 
 bench: $(VENV)/.ready-dev
-	$(BIN)/python benchmarks/step_time.py
+	$(BIN)/oelm bench
 
 results: $(VENV)/.ready-dev
 	$(BIN)/python benchmarks/fill_readme.py

@@ -1,13 +1,11 @@
 """Write every table of README.md anew from the records under results/ (`make results`); a test compares them."""
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
 
-import finetune_step
-import step_time
-
+from oelm.bench.show import read_record, sheet_markdown
+from oelm.bench.words import machine_line, sheets
 from oelm.report.markdown import report_markdown
 from oelm.report.report import report_runs
 
@@ -30,27 +28,22 @@ def sst2() -> str:
     return _folded(report_markdown(report_runs([RESULTS / "sst2" / "final"])))
 
 
-def step_times() -> str:
-    """Step times of our GPT."""
-    record = _read("step-time/small.json")
-    ours = record["baseline_over_hugging_face"]
-    return (
-        f"Our baseline takes {ours['median']:.2f} of the time of Hugging Face GPT-2 in a plain loop (quartiles "
-        f"{ours['lower_quartile']:.2f} to {ours['upper_quartile']:.2f}).\n\n{step_time.table(record)}"
-    )
+def training_steps() -> str:
+    """Training steps of our GPT beside its peers."""
+    return _bench("small.json")
 
 
-def finetune_steps() -> str:
-    """Step times and memory of fine-tuning."""
-    return finetune_step.table(_read("finetune-step/minilm.json"))
+def finetuning_steps() -> str:
+    """Fine-tuning steps of a BERT."""
+    return _bench("bert.json")
 
 
 REGIONS: dict[str, Callable[[], str]] = {
     "oelm compare results/quickstart --format md": quickstart,
     "oelm compare results/tinystories --format md": tinystories,
     "oelm compare results/sst2/final --format md": sst2,
-    "step-time": step_times,
-    "finetune-step": finetune_steps,
+    "oelm bench --show results/bench/small.json --format md": training_steps,
+    "oelm bench --show results/bench/bert.json --format md": finetuning_steps,
 }
 
 
@@ -72,8 +65,13 @@ def _folded(markdown: str) -> str:
     return "\n".join([*lines[:end], "", "<details>", summary, "", rest, "", "</details>"])
 
 
-def _read(name: str) -> dict:
-    return json.loads((RESULTS / name).read_text(encoding="utf-8"))
+def _bench(name: str) -> str:
+    """The first table of a speed record; how it was measured opens at a click."""
+    record = read_record(RESULTS / "bench" / name)
+    sheet = sheets(record)[0]
+    remarks = "\n".join(f"- {remark}" for remark in (f"{sheet.title}; {machine_line(record)}.", *sheet.remarks))
+    summary = "<summary>What the columns are, and on what it was measured</summary>"
+    return "\n".join([sheet_markdown(sheet), "", "<details>", summary, "", remarks, "", "</details>"])
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ LEVELS = {
     "evaluate": 5,
     "experiments": 6,
     "report": 6,
+    "bench": 6,
     "cli": 7,
 }
 OUTSIDE = {"", "__main__"}  # the package's front door and `python -m oelm`

@@ -32,3 +32,7 @@ class FreezeError(OelmError):
 
 class DivergedError(OelmError):
     """The loss is no longer a number; the last checkpoint is intact."""
+
+
+class BenchError(OelmError):
+    """A speed or memory measurement could not be made."""

@@ -27,6 +27,7 @@ VERBS = {
     "experiment": "A whole study from one file: plan, run, status, logs, stop.",
     "compare": "Compare finished runs: arms paired by seed, ratios with intervals, a verdict against the margin.",
     "report": "Write finished runs as one page: verdict, tables, curves and views, in English and Chinese.",
+    "bench": "Measure speed: contestants in turns, ratios with intervals, tokens/s, share of the machine, peak memory.",
     "methods": "List the named methods and the modifiers that vary them.",
 }
 """Each verb `v` is the function `v` of `oelm.cli.v`, with this first line (`experiment`: a group of verbs).

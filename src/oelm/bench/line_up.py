@@ -1,0 +1,22 @@
+"""Who takes part."""
+
+from oelm.base.runtime import Runtime
+from oelm.bench.contestant import Builder
+from oelm.bench.peers import NAMES, peer_builders
+from oelm.config.bench import BenchSpec, Peer, What
+
+
+def line_up(spec: BenchSpec, runtime: Runtime) -> dict[str, Builder]:
+    """The contestants by the names of their rows, in the order of the table."""
+    if spec.what is What.FINETUNE:
+        from oelm.bench.finetuning import finetuning_builders
+
+        return finetuning_builders(spec, runtime)
+    from oelm.bench.ours import our_builders
+
+    return {**our_builders(spec, runtime), **peer_builders(spec, runtime)}
+
+
+def reference_row(spec: BenchSpec) -> str:
+    """The name of the row that all others are compared with."""
+    return NAMES[Peer(spec.reference)] if spec.reference in list(Peer) else spec.reference

@@ -1,0 +1,64 @@
+"""A record as tables in the terminal, or as Markdown."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+from rich.console import Console
+from rich.table import Table
+
+from oelm.base.errors import ConfigError
+from oelm.bench.words import Sheet, machine_line, sheets
+from oelm.config.bench_record import BenchRecord
+from oelm.config.settings import describe
+
+
+def read_record(path: Path) -> BenchRecord:
+    """A record of `oelm bench`."""
+    if not path.is_file():
+        raise ConfigError(f"there is no file {path}", "give a record that `oelm bench --out FILE` has written")
+    try:
+        return BenchRecord.model_validate_json(path.read_text(encoding="utf-8"))
+    except ValidationError as error:
+        raise ConfigError(f"{path} is not a record of `oelm bench`: {describe(error)}", "measure anew") from error
+
+
+def print_record(record: BenchRecord, console: Console) -> None:
+    """Print every table; in a narrow terminal names and decisions fold."""
+    console.print(machine_line(record), highlight=False, markup=False)
+    for sheet in sheets(record):
+        console.print()
+        console.print(sheet.title, style="bold", highlight=False, markup=False)
+        console.print(_table(sheet))
+        for remark in sheet.remarks:
+            console.print(remark, style="dim", highlight=False, markup=False)
+
+
+def _table(sheet: Sheet) -> Table:
+    table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0), pad_edge=False)
+    for index, column in enumerate(sheet.columns):
+        cells = [row[index] for row in sheet.rows]
+        words = any(" " in cell for cell in cells)  # names and decisions may fold, numbers may not
+        table.add_column(column, justify="right" if index else "left", no_wrap=not words, overflow="fold")
+    for row in sheet.rows:
+        table.add_row(*row)
+    return table
+
+
+def record_markdown(record: BenchRecord) -> str:
+    """The same as Markdown."""
+    parts = [machine_line(record)]
+    for sheet in sheets(record):
+        parts += [f"**{sheet.title[:1].upper()}{sheet.title[1:]}**", sheet_markdown(sheet)]
+        parts += ["\n".join(f"- {remark}" for remark in sheet.remarks)] if sheet.remarks else []
+    return "\n\n".join(parts)
+
+
+def sheet_markdown(sheet: Sheet) -> str:
+    """One table."""
+    lines = [_line(sheet.columns), _line(["---", *["---:"] * (len(sheet.columns) - 1)])]
+    return "\n".join([*lines, *map(_line, sheet.rows)])
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,62 @@
+"""Useful FLOPs of a step: the baseline's arithmetic, the same for every contestant.
+
+Training:    6 N (L (4 D^2 + 2 D F) + V D + L T D)    for N tokens; with F = 4 D that is 6 N (12 L D^2 + V D + L T D)
+Validation:  a third of it, the forward pass
+Generation:  2 (n L (4 D^2 + 2 D F) + g V D + L n^2 D)   for g new tokens and n = prompt + g - 1 that are read
+Fine-tuning: 6 N (L (4 D^2 + 2 D F) + 2 L T D)       attention looks both ways, and no vocabulary is scored
+
+A step that takes half the time has twice the share, whether it skips arithmetic or does it faster.
+"""
+
+from oelm.config.bench import BenchSpec, What
+
+
+def useful_flops(spec: BenchSpec) -> float:
+    """FLOPs that one timed step of the baseline needs."""
+    shape, tokens = spec.shape, timed_tokens(spec)
+    attention = shape.layers * shape.context * shape.width
+    vocabulary = shape.vocabulary * shape.width
+    match spec.what:
+        case What.VALIDATE:
+            return 2.0 * tokens * (block_weights(spec) + vocabulary + attention)
+        case What.GENERATE:
+            read = spec.prompt_length + spec.tokens - 1
+            scores = shape.layers * read**2 * shape.width
+            return 2.0 * (read * block_weights(spec) + spec.tokens * vocabulary + scores)
+        case What.FINETUNE:
+            return 6.0 * tokens * (block_weights(spec) + 2 * attention)
+        case _:
+            return 6.0 * tokens * (block_weights(spec) + vocabulary + attention)
+
+
+def block_weights(spec: BenchSpec) -> int:
+    """L (4 D^2 + 2 D F)."""
+    shape = spec.shape
+    return shape.layers * (4 * shape.width**2 + 2 * shape.width * shape.ffn_width)
+
+
+VALIDATION_BATCHES = 2
+
+
+def timed_tokens(spec: BenchSpec) -> int:
+    """Tokens of one timed step: those that are read, and for generation those that are made."""
+    match spec.what:
+        case What.GENERATE:
+            return spec.tokens
+        case What.VALIDATE:
+            return VALIDATION_BATCHES * spec.batch_size * spec.shape.context
+        case _:
+            return spec.batch_size * spec.shape.context
+
+
+def formula(spec: BenchSpec) -> str:
+    """The formula in words, for the record and below the table."""
+    match spec.what:
+        case What.VALIDATE:
+            return "2 x tokens x (12 L D^2 + V D + L T D)"
+        case What.GENERATE:
+            return "2 x (n 12 L D^2 + g V D + L n^2 D), n tokens read, g made"
+        case What.FINETUNE:
+            return "6 x tokens x (12 L D^2 + 2 L T D)"
+        case _:
+            return "6 x tokens x (12 L D^2 + V D + L T D)"

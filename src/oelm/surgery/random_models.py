@@ -1,0 +1,81 @@
+"""Hugging Face models of a given shape with random weights: built from a config, nothing is downloaded."""
+
+# mypy: disable-error-code="no-untyped-call, call-arg"
+# (transformers leaves its constructors untyped, and its configs take more than they declare)
+
+import torch
+from torch import Tensor
+from transformers import BertConfig, BertForSequenceClassification, GPT2Config, GPT2LMHeadModel
+
+from oelm.config.model import GPTConfig
+
+
+def random_gpt2(shape: GPTConfig) -> GPT2LMHeadModel:
+    """GPT-2 with fused attention (SDPA), no dropout and a tied embedding."""
+    return GPT2LMHeadModel(
+        GPT2Config(
+            vocab_size=shape.vocabulary,
+            n_positions=shape.context,
+            n_embd=shape.width,
+            n_layer=shape.layers,
+            n_head=shape.heads,
+            n_inner=shape.ffn_width,
+            activation_function="gelu",
+            resid_pdrop=0.0,
+            embd_pdrop=0.0,
+            attn_pdrop=0.0,
+            tie_word_embeddings=True,
+            attn_implementation="sdpa",
+            bos_token_id=0,
+            eos_token_id=None,
+            pad_token_id=0,
+        )
+    )
+
+
+def random_bert(shape: GPTConfig, classes: int) -> BertForSequenceClassification:
+    """BERT with a classification head, fused attention and no dropout; `shape.context` is the length of its texts."""
+    return BertForSequenceClassification(
+        BertConfig(
+            vocab_size=shape.vocabulary,
+            hidden_size=shape.width,
+            num_hidden_layers=shape.layers,
+            num_attention_heads=shape.heads,
+            intermediate_size=shape.ffn_width,
+            max_position_embeddings=max(512, shape.context),
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+            num_labels=classes,
+            use_cache=False,
+            attn_implementation="sdpa",
+        )
+    )
+
+
+def logits_of(model: GPT2LMHeadModel, tokens_BT: Tensor) -> Tensor:
+    """Logits (B, T, V) of a training pass: nothing is cached."""
+    logits_BTV: Tensor = model(input_ids=tokens_BT, use_cache=False).logits
+    return logits_BTV
+
+
+@torch.no_grad()
+def continue_greedily(model: GPT2LMHeadModel, prompt_BT: Tensor, new: int) -> Tensor:
+    """`model.generate` with its cache: the likeliest token `new` times."""
+    model.eval()
+    continued: Tensor = model.generate(  # type: ignore[misc, assignment]
+        input_ids=prompt_BT,
+        attention_mask=torch.ones_like(prompt_BT),
+        max_new_tokens=new,
+        min_new_tokens=new,
+        do_sample=False,
+        use_cache=True,
+    )
+    return continued
+
+
+def set_checkpointing(model: BertForSequenceClassification, on: bool) -> None:
+    """Recompute each layer in the backward pass instead of keeping its activations."""
+    if on and not model.is_gradient_checkpointing:
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+    elif not on and model.is_gradient_checkpointing:
+        model.gradient_checkpointing_disable()
