@@ -1,3 +1,4 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from oelm.config.record import (
 )
 from report.records import make_record
 
+ROOT = Path(__file__).resolve().parents[2]
 EVENTS = TypeAdapter[Any](Event)
 STEP = StepEvent(
     step=10, tokens=80, loss=2.5, lr=1e-3, gradient_norm=1.0, seconds=1.0, step_seconds=0.1, tokens_per_second=800.0
@@ -34,6 +36,15 @@ def test_a_record_survives_its_file(method: str, tmp_path: Any) -> None:
     assert again == record
     assert again.method == record.config.method.name == method
     assert again.config.fingerprint == record.fingerprint
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "results").rglob("record.json"))[::7], ids=lambda path: path.parent.name
+)
+def test_committed_records_keep_their_fingerprints(path: Path) -> None:
+    """A setting that is added later must not make another run of an old one."""
+    record = Record.model_validate(read_json(path))
+    assert record.config.fingerprint == record.fingerprint
 
 
 def test_only_a_reported_record_may_lack_parts() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, assert_never
+from typing import Any, Literal, assert_never
 
 from torch import nn
 
@@ -14,7 +14,7 @@ from oelm.config.pretrained import GPTFromRun, HuggingFaceModel
 from oelm.config.record import FlopCounts, LayerGeometry
 from oelm.config.run import DataConfig, RunConfig
 from oelm.config.settings import fingerprint
-from oelm.data.batches import TokenBatches, ValidationWindows
+from oelm.data.batches import TokenBatches, Tokens, ValidationWindows, half_of
 from oelm.data.tokenizer import load_tokenizer
 from oelm.data.tokens import TokenFolder, file_sha256
 from oelm.experiments.labelled_text import Reader, TextTokenizer, encode_sets, read_labelled
@@ -87,11 +87,16 @@ def language_modelling(config: RunConfig, data: TokenFolder) -> LanguageModellin
     context, train, valid = config.model.context, config.train, data.manifest.valid
     return LanguageModelling(
         TokenBatches(data.train, context=context, seed=config.seed),
-        ValidationWindows(data.valid, context=context, limit=train.validation_sequences),
+        ValidationWindows(_validated(data, train.validation_half), context=context, limit=train.validation_sequences),
         sequences_per_step=train.sequences_per_step,
         validation_batch=train.batch_size,
         bytes_per_token=valid.text_bytes / valid.tokens,
     )
+
+
+def _validated(data: TokenFolder, half: Literal["first", "second"] | None) -> Tokens:
+    """The tokens to validate on. Bits per byte of a half use the bytes per token of the whole split."""
+    return data.valid if half is None else half_of(data.valid, half, data.manifest.tokenizer.end_of_text)
 
 
 def build_model(config: RunConfig) -> GPT:
