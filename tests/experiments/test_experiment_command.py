@@ -176,6 +176,29 @@ def test_learning_rates_are_chosen_then_used(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.slow
+def test_a_grid_is_extended_by_itself_and_the_records_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rule = {"grid": [1e-4, 1e-3], "seed": 7, "extend": 2, "refine": True, "validation": "half"}
+    study = write_study(tmp_path / "study.yaml", train={"lr": None, "steps": 20}, arms=["oelm"], seeds=[0], tuning=rule)
+    ended = started(["experiment", "run", str(study), "--on=cpu", "--out-dir=out", "--results=kept"]).ended()
+    assert ended.code == 0, ended.err
+    assert "grids extended" in ended.out
+    record = RunFolder(Path("out/final/oelm-seed0")).record()
+    assert record.config.study is not None
+    assert record.config.study.tuning is not None
+    choice = record.config.study.tuning.choice
+    assert choice is not None
+    assert choice.lr == record.config.optim.lr
+    assert [trial.lr for trial in choice.trials] == [1e-4, 1e-3, 1e-2, 1e-1]
+    assert [trial.extension for trial in choice.trials] == [False, False, True, True]
+    for trial in choice.trials:
+        tuned = RunFolder(Path(f"out/tuning/oelm-lr{trial.lr:g}")).record()
+        assert (tuned.result.loss, tuned.config.train.validation_half) == (trial.loss, "first")
+        assert (tmp_path / "kept" / "tuning" / f"oelm-lr{trial.lr:g}" / "record.json").is_file()
+    assert record.config.train.validation_half == "second"
+
+
+@pytest.mark.slow
 def test_two_processes_per_run_through_torchrun(tmp_path: Path) -> None:
     """Placed on CPU slots, stopped in the middle, a process killed, and brought to its record."""
     study = write_study(

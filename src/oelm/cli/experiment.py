@@ -224,10 +224,11 @@ def _print_reported(finished: "Finished", console: Console) -> None:
 
 
 def _runs(plan: "Plan") -> str:
+    from oelm.experiments.tables import tuning_rule
+
     study, tuned = plan.study, ""
     if study.tuning is not None:
-        grid = ", ".join(f"{lr:g}" for lr in study.tuning.grid)
-        tuned = f"{len(plan.tuning)} tuning runs (lr {grid}; seed {study.tuning.seed}) and "
+        tuned = f"{len(plan.tuning)} tuning runs ({tuning_rule(study.tuning)}) and "
     done = f", {plan.done} done" if plan.done else ""
     return (
         f"{tuned}{len(plan.final)} final runs (seeds {', '.join(map(str, study.seeds))}){done}; primary arm "
