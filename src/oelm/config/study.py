@@ -76,13 +76,32 @@ class Tuning(Settings):
         return {name: getattr(self, name) for name in Tuning.model_fields if name != "choice"}
 
 
+class PlanStamp(Settings):
+    """The registered plan under which a run was started (`config/registered.py`)."""
+
+    digest: str
+    """SHA-256 of the study's plan.json."""
+    registered_at: str
+    """UTC."""
+    git_commit: str | None
+    git_dirty: bool | None
+    runs_before: int
+    """Runs that had ended when the plan was registered: 0 where it came first."""
+    amendments: tuple[str, ...] = ()
+    """Digests of the amendments that there were, in their order."""
+
+
 class StudyRole(Settings):
     """The place of a run in a study, stated before the run."""
 
     study: str
     stage: Literal["tuning", "final"]
+    cell: str | None = None
+    """The arm, with data and axes where there are several, as the plan names it; None in older records."""
     primary: str | None = None
     """The method whose comparison with its control is the study's question; all others are secondary."""
     margin: Annotated[float, Field(gt=1)] = 1.05
     tuning: Tuning | None = None
     """None where the learning rate was set by hand."""
+    plan: PlanStamp | None = None
+    """None for a run that no registered plan speaks of."""

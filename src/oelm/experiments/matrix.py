@@ -117,7 +117,8 @@ def final_runs(
 
 
 def _run(cell: Cell, folder: Path, resolve: Resolve, role: StudyRole, changes: Mapping[str, Any]) -> StudyRun:
-    return StudyRun(cell, folder, resolve(cell, changes).model_copy(update={"study": role}))
+    own = role.model_copy(update={"cell": cell.name})
+    return StudyRun(cell, folder, resolve(cell, changes).model_copy(update={"study": own}))
 
 
 def _tuned(plan: TuningPlan | None, rate: float | None) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -13,6 +14,7 @@ from oelm.config.study import ChosenBy
 from oelm.experiments.coordinate import Outcome, bring_to_records, stop_file
 from oelm.experiments.engine import Engine
 from oelm.experiments.matrix import StudyRun, cells, final_folder, final_runs
+from oelm.experiments.registration import plan_files, register, under_plan
 from oelm.experiments.resolving import resolve_on_data
 from oelm.experiments.selection import Selection, all_tuning_runs, select, select_where_ended, write_selection
 from oelm.experiments.study import study_name
@@ -24,6 +26,7 @@ from oelm.train.folder import RunFolder
 class Finished:
     """A study whose runs have all ended well."""
 
+    out: Path
     tuning: tuple[StudyRun, ...]
     final: tuple[StudyRun, ...]
     selection: Selection | None
@@ -40,45 +43,50 @@ def run_study(
     only: Sequence[str],
     at_once: int,
     console: Console,
+    amend: bool = False,
 ) -> Finished:
-    """Bring every run of the study to its record; the same call later goes on where this one stopped."""
+    """Bring every run of the study to its record; the same call later goes on where this one stopped.
+
+    The plan is registered before the first run; a study that has changed since is refused unless it may `amend`.
+    """
     study, name = file.study, study_name(str(file.path))
     chosen = cells(study, only)
     stop_file(make_folder(out)).unlink(missing_ok=True)
     resolve = resolve_on_data(file, tokens, console)
+    stamp = register(study, name, out, resolve, amend=amend)
     console.print(f"{study.title}: on {engine.describe()}", highlight=False, markup=False)
 
     def bring(runs: Sequence[StudyRun], what: str) -> Outcome:
         console.print(f"{what}: {len(runs)} runs", highlight=False)
-        return bring_to_records(
-            runs, engine, out, at_once=at_once, keep_checkpoints=study.keep_checkpoints, console=console
-        )
+        planned, keep = under_plan(runs, stamp), study.keep_checkpoints
+        return bring_to_records(planned, engine, out, at_once=at_once, keep_checkpoints=keep, console=console)
 
-    tuning, selection = [], None
+    known = partial(all_tuning_runs, study, name, out=out, resolve=resolve)
+    tuning, selection = _tuned(lambda: known(chosen), bring), None
     if study.tuning is not None:
-        tuning = _tuned(lambda: all_tuning_runs(study, name, chosen, out, resolve), bring)
         selection = select(tuning, study.tuning)
-        everything = all_tuning_runs(study, name, cells(study), out, resolve)  # arms may be run one after the other
-        write_selection(select_where_ended(everything, study.tuning), out / "selection.json")
+        # Arms may be run one after the other.
+        write_selection(select_where_ended(known(cells(study)), study.tuning), out / "selection.json")
         _show(selection, console)
     rates, choices = (selection.rates, selection.by_cell) if selection else ({}, {})
     final = final_runs(study, name, chosen, out, resolve, rates, choices)
     _require_all(bring(final, "final"), len(final), may_diverge=False)
     folders = (final_folder(out, cell, seed) for seed in study.seeds for cell in cells(study))
     return Finished(
-        tuple(tuning), tuple(final), selection, tuple(folder for folder in folders if RunFolder(folder).finished)
+        out, tuple(tuning), tuple(final), selection, tuple(folder for folder in folders if RunFolder(folder).finished)
     )
 
 
 def _tuned(known: Callable[[], list[StudyRun]], bring: Callable[[Sequence[StudyRun], str], Outcome]) -> list[StudyRun]:
     """Bring the grids to their records, and the extensions that they turn out to need, until there are no more."""
     runs, what = known(), "tuning"
-    while True:
+    while runs:
         _require_all(bring(runs, what), len(runs), may_diverge=True)
         with_extensions = known()
         if len(with_extensions) == len(runs):
-            return runs
+            break
         runs, what = with_extensions, "tuning, grids extended where the best rate lies at an edge"
+    return runs
 
 
 def keep_records(finished: Finished, file: StudyFile, results: Path) -> None:
@@ -89,6 +97,8 @@ def keep_records(finished: Finished, file: StudyFile, results: Path) -> None:
             shutil.copy(RunFolder(run.folder).record_file, kept / "record.json")
     if finished.selection is not None:
         write_selection(finished.selection, results / "selection.json")
+    for plan in plan_files(finished.out):
+        shutil.copy(plan, results / plan.name)
     write_text(results / "study.yaml", file.path.read_text(encoding="utf-8"))
 
 
