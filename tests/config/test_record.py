@@ -16,6 +16,8 @@ from oelm.config.record import (
     StepEvent,
     ValidationEvent,
     WeightCounts,
+    opened,
+    sealed,
 )
 from report.records import make_record
 
@@ -45,6 +47,19 @@ def test_committed_records_keep_their_fingerprints(path: Path) -> None:
     """A setting that is added later must not make another run of an old one."""
     record = Record.model_validate(read_json(path))
     assert record.config.fingerprint == record.fingerprint
+
+
+def test_a_sealed_record_opens_only_as_it_was_written(tmp_path: Path) -> None:
+    record = sealed(make_record(run_config(), 2.5))
+    (tmp_path / "record.json").write_text(record.model_dump_json(indent=2))
+    values = read_json(tmp_path / "record.json")
+    assert opened(values, "here") == record
+    assert opened({**values, "digest": None}, "here").loss == 2.5
+    for wrong in ({**values, "sessions": 2}, {**values, "digest": "0" * 64}, {**values, "bytes_per_token": 3.25}):
+        with pytest.raises(OelmError, match="here is damaged"):
+            opened(wrong, "here")
+    with pytest.raises(OelmError, match="here"):
+        opened([], "here")
 
 
 def test_only_a_reported_record_may_lack_parts() -> None:
