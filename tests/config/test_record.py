@@ -1,3 +1,4 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +16,12 @@ from oelm.config.record import (
     StepEvent,
     ValidationEvent,
     WeightCounts,
+    opened,
+    sealed,
 )
 from report.records import make_record
 
+ROOT = Path(__file__).resolve().parents[2]
 EVENTS = TypeAdapter[Any](Event)
 STEP = StepEvent(
     step=10, tokens=80, loss=2.5, lr=1e-3, gradient_norm=1.0, seconds=1.0, step_seconds=0.1, tokens_per_second=800.0
@@ -34,6 +38,28 @@ def test_a_record_survives_its_file(method: str, tmp_path: Any) -> None:
     assert again == record
     assert again.method == record.config.method.name == method
     assert again.config.fingerprint == record.fingerprint
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "results").rglob("record.json"))[::7], ids=lambda path: path.parent.name
+)
+def test_committed_records_keep_their_fingerprints(path: Path) -> None:
+    """A setting that is added later must not make another run of an old one."""
+    record = Record.model_validate(read_json(path))
+    assert record.config.fingerprint == record.fingerprint
+
+
+def test_a_sealed_record_opens_only_as_it_was_written(tmp_path: Path) -> None:
+    record = sealed(make_record(run_config(), 2.5))
+    (tmp_path / "record.json").write_text(record.model_dump_json(indent=2))
+    values = read_json(tmp_path / "record.json")
+    assert opened(values, "here") == record
+    assert opened({**values, "digest": None}, "here").loss == 2.5
+    for wrong in ({**values, "sessions": 2}, {**values, "digest": "0" * 64}, {**values, "bytes_per_token": 3.25}):
+        with pytest.raises(OelmError, match="here is damaged"):
+            opened(wrong, "here")
+    with pytest.raises(OelmError, match="here"):
+        opened([], "here")
 
 
 def test_only_a_reported_record_may_lack_parts() -> None:

@@ -50,6 +50,7 @@ CHANGES: dict[str, Any] = {
     "train.precision": "bf16",
     "train.validate_every": 11,
     "train.validation_sequences": 17,
+    "train.validation_half": "first",
     "seed": 1,
 }
 

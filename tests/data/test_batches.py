@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from oelm.base.errors import DataError
-from oelm.data.batches import TokenBatches, ValidationWindows
+from oelm.data.batches import TokenBatches, ValidationWindows, half_of
 
 
 def ramp(length: int) -> np.ndarray:
@@ -84,3 +84,33 @@ def test_validation_is_shorter_when_the_data_is_and_never_wraps_around():
     assert len(ValidationWindows(ramp(30), context=10, limit=100)) == 2
     with pytest.raises(IndexError, match="0 to 2"):
         windows.sequences([3])
+
+
+@pytest.mark.parametrize(
+    ("documents", "cut"),
+    [
+        ([4, 4, 4, 4], 8),  # a document ends in the very middle
+        ([4, 5, 4, 3], 9),  # the one that is under way there is finished
+        ([2, 2, 12], 8),  # no other ends behind the middle, so it is cut
+        ([16], 8),
+    ],
+)
+def test_halves_are_of_whole_documents_disjoint_and_complete(documents, cut):
+    tokens = np.concatenate([[*range(1, length), 0] for length in documents]).astype("<u2")
+    first, second = half_of(tokens, "first", 0), half_of(tokens, "second", 0)
+    assert len(first) == cut
+    assert np.concatenate([first, second]).tolist() == tokens.tolist()
+
+
+def test_windows_of_the_halves_share_no_token():
+    tokens = ramp(1000)
+    halves = [ValidationWindows(half_of(tokens, half, 499), context=9, limit=30) for half in ("first", "second")]
+    seen = [set(windows.sequences(range(len(windows))).ravel().tolist()) for windows in halves]
+    assert [len(windows) for windows in halves] == [30, 30]
+    assert seen[0].isdisjoint(seen[1])
+    assert min(seen[1]) == 500
+
+
+def test_a_boundary_far_behind_the_middle_is_found_by_pieces(monkeypatch):
+    monkeypatch.setattr("oelm.data.batches._PIECE", 7)
+    assert len(half_of(ramp(1000), "first", 777)) == 778

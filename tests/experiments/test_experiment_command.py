@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,6 +66,13 @@ def kill_a_worker(runs: list[StudyRun], dice: random.Random) -> bool:
     return True
 
 
+def planless_record(folder: Path) -> dict[str, object]:
+    """A record without time and plan: what is trained by itself has none."""
+    values: dict[str, Any] = timeless_record(folder)
+    del values["config"]["study"]["plan"]
+    return values
+
+
 @pytest.mark.slow
 def test_killed_at_random_and_started_again_the_records_are_the_same(tmp_path: Path) -> None:
     study = write_study(tmp_path / "study.yaml", train={"steps": 600, "validate_every": 300})
@@ -87,7 +95,7 @@ def test_killed_at_random_and_started_again_the_records_are_the_same(tmp_path: P
     assert "oelm" in printed
     assert "baseline" in printed
     for run, undisturbed in zip(runs, straight, strict=True):
-        assert timeless_record(run.folder) == timeless_record(undisturbed.folder)
+        assert planless_record(run.folder) == planless_record(undisturbed.folder)
         assert last_weights(run.folder) == last_weights(undisturbed.folder)
         assert not list(run.folder.rglob(".partial-*"))
     assert sum(RunFolder(run.folder).record().sessions for run in runs) > len(runs)
@@ -173,6 +181,29 @@ def test_learning_rates_are_chosen_then_used(tmp_path: Path, monkeypatch: pytest
     assert not list((tmp_path / "out").rglob("step-*")), "it was not to keep them"
     kept = json.loads((tmp_path / "kept" / "final" / "oelm-seed0" / "record.json").read_text())
     assert kept["result"]["loss"] == record.result.loss
+
+
+@pytest.mark.slow
+def test_a_grid_is_extended_by_itself_and_the_records_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rule = {"grid": [1e-4, 1e-3], "seed": 7, "extend": 2, "refine": True, "validation": "half"}
+    study = write_study(tmp_path / "study.yaml", train={"lr": None, "steps": 20}, arms=["oelm"], seeds=[0], tuning=rule)
+    ended = started(["experiment", "run", str(study), "--on=cpu", "--out-dir=out", "--results=kept"]).ended()
+    assert ended.code == 0, ended.err
+    assert "grids extended" in ended.out
+    record = RunFolder(Path("out/final/oelm-seed0")).record()
+    assert record.config.study is not None
+    assert record.config.study.tuning is not None
+    choice = record.config.study.tuning.choice
+    assert choice is not None
+    assert choice.lr == record.config.optim.lr
+    assert [trial.lr for trial in choice.trials] == [1e-4, 1e-3, 1e-2, 1e-1]
+    assert [trial.extension for trial in choice.trials] == [False, False, True, True]
+    for trial in choice.trials:
+        tuned = RunFolder(Path(f"out/tuning/oelm-lr{trial.lr:g}")).record()
+        assert (tuned.result.loss, tuned.config.train.validation_half) == (trial.loss, "first")
+        assert (tmp_path / "kept" / "tuning" / f"oelm-lr{trial.lr:g}" / "record.json").is_file()
+    assert record.config.train.validation_half == "second"
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import pytest
 
 from experiments.studies import TEXT, study, tuned
 from oelm.base.errors import ConfigError
-from oelm.config.study import Tuning
+from oelm.config.study import Choice, Tuning
 from oelm.experiments.matrix import StudyRun, cells, final_runs, tuning_runs
 from oelm.experiments.resolving import resolve_for_plan
 from train.toys import tokens
@@ -62,3 +62,37 @@ def test_tuning_is_the_final_run_in_small_with_a_seed_of_its_own(tmp_path: Path)
     assert role is not None
     assert role.tuning == Tuning(grid=(1e-3, 1e-2), seed=9, steps=50, runs=2, split="validation", measure="loss")
     assert {run.config.fingerprint for run in trials}.isdisjoint({run.config.fingerprint for run in chosen})
+    assert {run.config.train.validation_half for run in (*trials, *chosen)} == {None}
+
+
+def test_a_share_is_a_share_of_the_default_length_too(tmp_path: Path) -> None:
+    file = tuned(tmp_path, tokens(), train={"size": "tiny"})
+    (first, *_) = tuning_runs(file.study, "toy", cells(file.study), tmp_path, resolve_for_plan(file, tmp_path))
+    assert (first.config.train.steps, first.config.optim.warmup_steps) == (500, 25)
+
+
+def test_a_full_share_is_the_full_run(tmp_path: Path) -> None:
+    train = {"size": "tiny", "steps": 100, "warmup_steps": 0}
+    file = tuned(tmp_path, tokens(), train=train, tuning={"grid": [1e-3, 1e-2], "share": 1})
+    (first, *_) = tuning_runs(file.study, "toy", cells(file.study), tmp_path, resolve_for_plan(file, tmp_path))
+    assert (first.config.train.steps, first.config.optim.warmup_steps) == (100, 0)
+
+
+def test_rates_are_chosen_on_one_half_and_judged_on_the_other(tmp_path: Path) -> None:
+    rule = {"grid": [1e-3, 2e-3], "validation": "half", "extend": 1, "refine": True}
+    file = tuned(tmp_path, tokens(), tuning=rule)
+    among, resolve = cells(file.study), resolve_for_plan(file, tmp_path)
+    trials = tuning_runs(file.study, "toy", among, tmp_path, resolve)
+    choice = Choice(cell="oelm", lr=1.5e-3, at_edge=False, trials=())
+    chosen = final_runs(
+        file.study, "toy", among, tmp_path, resolve, {"baseline": 1e-3, "oelm": 1.5e-3}, {"oelm": choice}
+    )
+    assert {run.config.train.validation_half for run in trials} == {"first"}
+    assert {run.config.train.validation_half for run in chosen} == {"second"}
+    tunings = {run.cell.name: run.config.study.tuning for run in chosen if run.config.study}
+    assert tunings["oelm"] is not None
+    assert tunings["baseline"] is not None
+    assert (tunings["oelm"].split, tunings["oelm"].extend, tunings["oelm"].refine) == ("validation-half", 1, True)
+    assert tunings["oelm"].choice == choice
+    assert tunings["oelm"] != tunings["baseline"]
+    assert tunings["oelm"].rule == tunings["baseline"].rule

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from oelm.config.record import Remark, Reported
-from oelm.config.study import StudyRole, Tuning
+from oelm.config.study import Choice, ChosenBy, StudyRole, Trial, Tuning
 from oelm.report.arms import Arm, group_into_arms
 from oelm.report.confounds import Confound, ConfoundKind, confounds_between, scale_gaps
 
@@ -124,6 +124,9 @@ def test_a_differing_rate_is_one_where_only_one_side_was_tuned(theirs: str | Non
         ({"split": "hold-out"}, ("validation", "hold-out")),
         ({"measure": "accuracy"}, ("loss", "accuracy")),
         ({"seed": 7}, ("1000", "7")),
+        ({"split": "validation-half"}, ("validation", "validation-half")),
+        ({"extend": 2}, ("0", "2")),
+        ({"refine": True}, ("False", "True")),
     ],
 )
 def test_rates_that_were_tuned_differently_are_named_with_what_differed(change: dict, values: tuple[str, str]) -> None:
@@ -139,6 +142,27 @@ def test_a_best_rate_at_the_edge_of_the_grid_is_named_with_its_arm_and_side() ->
     assert low == Confound(ConfoundKind.LOWEST_OF_GRID, "oelm", "3e-4")
     (high,) = confounds_between(tuned("oelm", 3e-3), tuned("baseline", 1e-2))
     assert high == Confound(ConfoundKind.HIGHEST_OF_GRID, "baseline", "0.01")
+
+
+def chosen(*rates: float, lr: float, by: ChosenBy) -> Tuning:
+    """The tuning of an arm that tried these rates and took one of them, or one between."""
+    trials = tuple(Trial(lr=rate, loss=3.0, extension=rate not in TUNING.grid) for rate in rates)
+    at_edge = lr in (rates[0], rates[-1])
+    choice = Choice(cell="oelm", lr=lr, best=lr, by=by, at_edge=at_edge, trials=trials)
+    return TUNING.model_copy(update={"choice": choice, "extend": 2, "refine": True})
+
+
+def test_arms_under_one_rule_are_tuned_alike_whatever_came_of_it() -> None:
+    extended = chosen(1e-4, 3e-4, 1e-3, 3e-3, 1e-2, lr=3e-4, by=ChosenBy.BEST)
+    refined = chosen(3e-4, 1e-3, 3e-3, 1e-2, lr=2.2e-3, by=ChosenBy.VERTEX)
+    assert confounds_between(tuned("oelm", 3e-4, extended), tuned("baseline", 2.2e-3, refined)) == ()
+
+
+def test_a_rate_still_at_an_edge_after_the_extensions_is_named() -> None:
+    extended = chosen(3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, lr=3e-5, by=ChosenBy.BEST_AT_EDGE)
+    refined = chosen(3e-4, 1e-3, 3e-3, 1e-2, lr=2.2e-3, by=ChosenBy.VERTEX)
+    (found,) = confounds_between(tuned("oelm", 3e-5, extended), tuned("baseline", 2.2e-3, refined))
+    assert found == Confound(ConfoundKind.LOWEST_OF_GRID, "oelm", "3e-5")
 
 
 def test_a_seed_of_the_tuning_that_is_used_again_is_named() -> None:

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from oelm.base.errors import ConfigError
-from oelm.config.study import StudyRole, Tuning
+from oelm.config.study import Choice, ChosenBy, StudyRole, Trial, Tuning
 from oelm.report.groups import size_name
 from oelm.report.report import Report, build_report
 from oelm.report.sentences import trend_caveat
@@ -49,6 +49,19 @@ def test_tuning_runs_are_no_arms_and_have_their_own_tables() -> None:
     assert not baseline.at_edge
     assert oelm.at_edge
     assert (oelm.seed, oelm.steps, oelm.measure, oelm.study) == (1000, 100, "loss", "s")
+
+
+def test_a_refined_rate_is_shown_beside_the_best_and_checked_against_the_tuning_records() -> None:
+    losses = {3e-4: 2.9, 1e-3: 2.8, 3e-3: 2.85}
+    trials = tuple(Trial(lr=rate, loss=loss) for rate, loss in losses.items())
+    choice = Choice(cell="oelm", lr=1.2e-3, best=1e-3, by=ChosenBy.VERTEX, at_edge=False, trials=trials)
+    tuning = TUNING.model_copy(update={"refine": True, "choice": choice})
+    final = make_arm("oelm", BASELINE_LOSSES, lr=1.2e-3, study=FINAL.model_copy(update={"tuning": tuning}))
+    (table,) = build_report([*final, *grid("oelm", losses)]).tuning
+    assert (table.vertex, table.at_edge, table.unlike_records) == (1.2e-3, False, ())
+    assert [row.is_chosen for row in table.rows] == [False, True, False]
+    (table,) = build_report([*final, *grid("oelm", {**losses, 3e-3: 2.7})]).tuning
+    assert table.unlike_records == (3e-3,)
 
 
 def test_only_tuning_runs_are_an_error() -> None:

@@ -1,3 +1,4 @@
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from oelm.base.errors import CheckpointError
 from oelm.experiments.subjects import build_model
 from oelm.model.gpt import GPT
 from oelm.train.checkpoint import Checkpoints, Progress, load_weights
-from train.toys import TINY, tiny_config
+from train.toys import TINY, tiny_config, without_digests
 
 
 @pytest.fixture
@@ -94,6 +95,73 @@ def test_a_damaged_checkpoint_is_named_with_the_way_out(checkpoints: Checkpoints
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(CheckpointError, match=r"step-00000010 cannot be loaded.*the checkpoint before it"):
         checkpoints.load_latest(model())
+
+
+def flipped(path: Path, place: int | None = None) -> None:
+    """One bit in the middle of a file."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2 if place is None else place] ^= 1
+    path.write_bytes(bytes(content))
+
+
+FILES = ("model.safetensors", "training.safetensors", "training.json", "digests.json")
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_one_flipped_bit_passes_the_checkpoint_over_and_says_so(checkpoints: Checkpoints, file: str) -> None:
+    for step in (10, 20):
+        checkpoints.save(model(), {}, Progress(step=step))
+    assert checkpoints.settle(checkpoints.folder / "events.jsonl") == []
+    flipped(checkpoints.folder / "step-00000020" / file)
+    (note,) = checkpoints.settle(checkpoints.folder / "events.jsonl")
+    assert note.startswith("step-00000020 is passed over (")
+    assert note.endswith("going on from step-00000010")
+    assert "\n" not in note
+    assert checkpoints.load_latest(model())[1].step == 10
+    assert names(checkpoints) == ["damaged-step-00000020", "step-00000010"]
+    checkpoints.save(model(), {}, Progress(step=20))
+    assert names(checkpoints) == ["step-00000010", "step-00000020"]
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_missing_file_is_noticed(checkpoints: Checkpoints, file: str) -> None:
+    checkpoints.save(model(), {}, Progress(step=10))
+    (checkpoints.folder / "step-00000010" / file).unlink()
+    with pytest.raises(CheckpointError, match=r"step-00000010: .*Fix: put the damaged file back"):
+        checkpoints.settle(checkpoints.folder / "events.jsonl")
+    assert names(checkpoints) == ["step-00000010"], "nothing is touched where nothing is good"
+
+
+def test_weights_with_a_flipped_bit_are_not_used(checkpoints: Checkpoints) -> None:
+    checkpoints.save_best(model(), Progress(step=10))
+    load_weights(model(), checkpoints.best())
+    flipped(checkpoints.best() / "model.safetensors")
+    with pytest.raises(CheckpointError, match=r"damaged: model\.safetensors does not have its digest"):
+        load_weights(model(), checkpoints.best())
+
+
+def test_a_checkpoint_from_before_there_were_digests_is_taken(checkpoints: Checkpoints) -> None:
+    checkpoints.save(model(), {}, Progress(step=10))
+    without_digests(checkpoints.folder / "step-00000010")
+    assert checkpoints.settle(checkpoints.folder / "events.jsonl") == []
+    assert checkpoints.load_latest(model())[1].step == 10
+
+
+def test_events_that_are_not_those_of_the_checkpoint_pass_it_over(checkpoints: Checkpoints) -> None:
+    events = checkpoints.folder.parent / "events.jsonl"
+    for step, length in ((10, 3), (20, 6)):
+        digest = hashlib.sha256(b"abcdef"[:length]).hexdigest()
+        checkpoints.save(model(), {}, Progress(step=step, events_bytes=length, events_digest=digest))
+    for content in (b"abcdef", b"abcdef and more"):
+        events.write_bytes(content)
+        assert checkpoints.settle(events) == []
+    for content in (None, b"", b"ab", b"abd"):
+        events.unlink() if content is None else events.write_bytes(content)
+        with pytest.raises(CheckpointError, match=r"events\.jsonl does not begin with its 6 bytes"):
+            checkpoints.settle(events)
+    events.write_bytes(b"abcxef")
+    (note,) = checkpoints.settle(events)
+    assert "going on from step-00000010" in note
 
 
 def test_weights_of_another_size_are_refused(checkpoints: Checkpoints) -> None:

@@ -10,7 +10,7 @@ from oelm.base.errors import CheckpointError
 from oelm.config.record import FreezeEvent, RunState, StateFile
 from oelm.config.run import RunConfig
 from oelm.train import folder as folder_module
-from oelm.train.folder import EventLog, Heart, RunFolder
+from oelm.train.folder import EventLog, Heart, RunFolder, has_events
 from train.processes import running, until
 from train.toys import tiny_config
 
@@ -28,11 +28,12 @@ def state() -> StateFile:
 def test_events_are_cut_back_to_the_checkpoint(tmp_path: Path) -> None:
     log = EventLog(tmp_path / "events.jsonl", 0)
     log.append(event(1))
-    saved = log.sync()
+    saved, digest = log.sync()
     log.append(event(2))
     log.close()
     with (tmp_path / "events.jsonl").open("ab") as file:
         file.write(b'{"event": "fre')  # a line that a crash tore
+    assert has_events(tmp_path / "events.jsonl", saved, digest)
     log = EventLog(tmp_path / "events.jsonl", saved)
     log.append(event(3))
     log.close()

@@ -9,6 +9,7 @@ import torch
 from rich.console import Console
 from torch import Tensor, nn
 
+from oelm.base.files import read_json, write_json
 from oelm.base.runtime import Runtime, generator_for
 from oelm.config.manifest import TokenizerKind
 from oelm.config.methods import parse_method
@@ -109,6 +110,14 @@ def last_weights(folder: Path) -> bytes:
     return (sorted((folder / "checkpoint").glob("step-*"))[-1] / "model.safetensors").read_bytes()
 
 
+def without_digests(checkpoint: Path) -> None:
+    """A checkpoint as it was written before there were digests."""
+    (checkpoint / "digests.json").unlink()
+    values = read_json(checkpoint / "training.json")
+    del values["format"], values["progress"]["events_digest"], values["progress"]["audit_digest"]
+    write_json(checkpoint / "training.json", values)
+
+
 def timeless_events(folder: Path) -> list[dict[str, object]]:
     """All events without what differs between two otherwise equal runs."""
     events = read_events(RunFolder(folder).events_file)
@@ -117,7 +126,7 @@ def timeless_events(folder: Path) -> list[dict[str, object]]:
 
 def timeless_record(folder: Path) -> dict[str, object]:
     # The code's own commit is not the run's doing, and may change while the tests run.
-    changing = {"timing": True, "sessions": True, "environment": {"git_commit", "git_dirty"}}
+    changing = {"timing": True, "sessions": True, "digest": True, "environment": {"git_commit", "git_dirty"}}
     values = RunFolder(folder).record().model_dump(exclude=changing)
     values["curve"] = [{name: value for name, value in point.items() if name != "seconds"} for point in values["curve"]]
     return values

@@ -73,11 +73,15 @@ def run(
     gpu_free_gib: Annotated[float, Option(min=0, help="Free memory of an idle GPU.")] = 8.0,
     gpu_idle_seconds: Annotated[float, Option(min=0, help="How long it must be idle before a run is started.")] = 30.0,
     results: Annotated[Path | None, Option(help="Copy the records there at the end, to commit them.")] = None,
+    amend: Annotated[
+        bool, Option("--amend", help="The study has changed: keep its registered plan, write an amendment beside it.")
+    ] = False,
 ) -> None:
     """Bring every run to its record, then compare; finished ones are skipped, interrupted ones resume.
 
-    It ends with a page. Killed at any instant, the same command goes on. Several of these, also on several machines
-    with a common folder, share the work.
+    The first start registers the plan (plan.json); a study that has changed since is refused. It ends with a page.
+    Killed at any instant, the same command goes on. Several of these, also on several machines with a common folder,
+    share the work.
     """
     from oelm.experiments.coordinate import Stopped
     from oelm.experiments.places import choose_engine
@@ -90,7 +94,7 @@ def run(
     engine, most = choose_engine(on.value, at_once, threads, free_gib=gpu_free_gib, idle_seconds=gpu_idle_seconds)
     for file, out in studies:
         try:
-            finished = run_study(file, out, TOKENS, engine, only=only or (), at_once=most, console=console)
+            finished = run_study(file, out, TOKENS, engine, only=only or (), at_once=most, console=console, amend=amend)
         except Stopped as stopped:
             console.print(str(stopped))
             raise typer.Exit(stopped.exit_code) from stopped
@@ -224,10 +228,11 @@ def _print_reported(finished: "Finished", console: Console) -> None:
 
 
 def _runs(plan: "Plan") -> str:
+    from oelm.experiments.tables import tuning_rule
+
     study, tuned = plan.study, ""
     if study.tuning is not None:
-        grid = ", ".join(f"{lr:g}" for lr in study.tuning.grid)
-        tuned = f"{len(plan.tuning)} tuning runs (lr {grid}; seed {study.tuning.seed}) and "
+        tuned = f"{len(plan.tuning)} tuning runs ({tuning_rule(study.tuning)}) and "
     done = f", {plan.done} done" if plan.done else ""
     return (
         f"{tuned}{len(plan.final)} final runs (seeds {', '.join(map(str, study.seeds))}){done}; primary arm "

@@ -55,6 +55,7 @@ def train(
         int | None, _look("Steps. \\[default: ten times a run]", "--validate-every", "--val-interval")
     ] = None,
     validation_sequences: Annotated[int, _look("Size of the fixed set.")] = _DEFAULT.validation_sequences,
+    validation_half: Annotated[str | None, _look("first or second half of the validation documents only.")] = None,
     save_every: Annotated[
         int | None, _look("Steps. \\[default: as --validate-every]", "--save-every", "--save-interval")
     ] = None,

@@ -1,13 +1,16 @@
 """What a run leaves behind: its events, its state while it runs, and `record.json`, all that a report reads."""
 
+import hashlib
+import json
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from oelm.base.errors import CheckpointError
 from oelm.config.run import RunConfig
-from oelm.config.settings import Settings
+from oelm.config.settings import Settings, parse
 
 TIME_FIELDS = frozenset({"seconds", "step_seconds", "tokens_per_second"})
 """Fields of events that differ between two otherwise equal runs."""
@@ -267,6 +270,8 @@ class Record(Settings):
     bytes_per_token: float | None
     environment: Environment | None
     sessions: int
+    digest: str | None = None
+    """SHA-256 of everything else in the file; None in records from before it was kept."""
 
     @property
     def method(self) -> str:
@@ -294,3 +299,23 @@ class Record(Settings):
             if self.result.checkpoint != "last":
                 raise ValueError("the result of a measured run is that of its last step")
         return self
+
+
+def sealed(record: Record) -> Record:
+    """The record with the digest of its own content."""
+    return record.model_copy(update={"digest": _content_digest(record.model_dump(mode="json"))})
+
+
+def opened(values: Any, where: str) -> Record:
+    """A record from the values of its file, refused if one of them is not what was written."""
+    if isinstance(values, dict) and values.get("digest") not in (None, _content_digest(values)):
+        raise CheckpointError(
+            f"{where} is damaged: its content does not have the digest that it carries",
+            "put it back from a copy; or remove it and resume the run, which writes it anew if its checkpoint is there",
+        )
+    return parse(Record, values, where)
+
+
+def _content_digest(values: Mapping[str, Any]) -> str:
+    content = {name: value for name, value in values.items() if name != "digest"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

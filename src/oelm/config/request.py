@@ -1,6 +1,6 @@
 """What a person asks for: few settings with sensible defaults, resolved into the complete `RunConfig`."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -38,6 +38,7 @@ class TrainRequest(Settings):
     precision: Precision = Precision.FLOAT32
     validate_every: Count | None = None
     validation_sequences: Count = 256
+    validation_half: Literal["first", "second"] | None = None
     save_every: Count | None = None
     log_every: Count = 10
     device: str = "auto"
@@ -97,6 +98,7 @@ def resolve_on(request: TrainRequest, vocabulary: int, data: DataConfig) -> RunC
             },
             "validate_every": validate_every,
             "validation_sequences": request.validation_sequences,
+            "validation_half": request.validation_half,
         },
         "machine": {
             **{name: getattr(request, name) for name in ("device", "log_every", "compile", "tensorboard")},

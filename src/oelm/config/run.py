@@ -57,6 +57,8 @@ class TrainConfig(Settings):
     validate_every: Count
     validation_sequences: Count
     """Size of the fixed validation set; fewer if the validation file is shorter."""
+    validation_half: Literal["first", "second"] | None = None
+    """Which half of the validation documents is validated on; None for all of them."""
 
     @property
     def sequences_per_step(self) -> int:
@@ -99,6 +101,8 @@ class RunConfig(Settings):
             raise ValueError("a GPT from scratch needs data.tokenizer, the path of a tokenizer.json")
         if isinstance(self.model, GPTConfig) and self.method.pretrained is not None:
             raise ValueError(f"{self.method.name} needs a pre-trained model; for a GPT from scratch take oelm")
+        if isinstance(self.data, LabelledData) and self.train.validation_half is not None:
+            raise ValueError("labelled text is validated on its hold-out, which has no halves")
         return self
 
     @model_validator(mode="after")
@@ -131,6 +135,8 @@ class RunConfig(Settings):
         for part in ("batch_size", "accumulate", "processes"):
             del train[part]
         train["sequences_per_step"] = self.train.sequences_per_step
+        if self.train.validation_half is None:  # runs from before there were halves have the same fingerprint
+            del train["validation_half"]
         return values
 
     @property

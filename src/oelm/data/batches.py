@@ -10,7 +10,8 @@ beginning, which is such a boundary too.
 """
 
 # B batch  T context  n tokens of the split
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,8 @@ from oelm.base.streams import stream_seed
 
 Tokens = npt.NDArray[np.unsignedinteger[Any]]
 Indices = npt.NDArray[np.int64]
+
+_PIECE = 1 << 20
 
 
 class TokenBatches:
@@ -55,6 +58,23 @@ class TokenBatches:
             self._starts = phase + self.context * random.permutation(self.windows_per_epoch)
             self._epoch = epoch
         return self._starts
+
+
+def half_of(tokens: Tokens, half: Literal["first", "second"], end_of_text: int) -> Tokens:
+    """One of two disjoint halves of the documents of a split, cut behind the first that ends in its second half.
+
+    A split whose second half ends no document but the last is cut in the middle.
+    """
+    middle = len(tokens) // 2
+    cut = next(_ends_of_documents(tokens, max(middle - 1, 0), end_of_text), len(tokens))
+    cut = cut if cut < len(tokens) else middle
+    return tokens[:cut] if half == "first" else tokens[cut:]
+
+
+def _ends_of_documents(tokens: Tokens, start: int, end_of_text: int) -> Iterator[int]:
+    """Where documents end from `start` on (behind their end-of-text), read piece by piece."""
+    for first in range(start, len(tokens), _PIECE):
+        yield from (first + 1 + np.flatnonzero(tokens[first : first + _PIECE] == end_of_text)).tolist()
 
 
 class ValidationWindows:

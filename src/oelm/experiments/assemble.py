@@ -3,7 +3,7 @@
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,20 +11,21 @@ import torch
 import torch.distributed as dist
 from rich.console import Console
 
-from oelm.base.errors import ConfigError
+from oelm.base.errors import CheckpointError, ConfigError
 from oelm.base.files import read_json, write_bytes, write_json, write_text
 from oelm.base.runtime import Runtime, choose_runtime
-from oelm.config.record import Evaluation, FreezeAudit, Record
+from oelm.config.record import Evaluation, FreezeAudit, Record, sealed
 from oelm.config.run import RunConfig
 from oelm.experiments.evaluation import evaluate_once
-from oelm.experiments.subjects import Subject, subject_of
+from oelm.experiments.subjects import Subject, require_whole_data, subject_of
 from oelm.method.cost import always_frozen, weight_counts
 from oelm.method.freezing import frozen_names
 from oelm.train import audit, record
 from oelm.train.checkpoint import Checkpoints, Progress
 from oelm.train.engine import Engine
-from oelm.train.folder import RunFolder
+from oelm.train.folder import RunFolder, has_events
 from oelm.train.loop import train
+from oelm.train.observers import LogFile
 from oelm.train.provenance import environment, run_manifest
 from oelm.train.stopping import stop_on_signal
 from oelm.train.watch import watching
@@ -39,13 +40,11 @@ def run(config: RunConfig, folder: Path, *, resume: bool, console: Console) -> R
     frozen_names(config.method.plan, subject.table, 0, config.train.steps)  # no match is refused before any work
     with _processes(runtime), contextlib.ExitStack() as held:
         _leader_first(runtime, lambda: held.enter_context(files.opened(config, resume=resume)))
+        _leader_first(runtime, lambda: require_whole_data(config))
         engine = _engine(config, subject, runtime)
         checkpoints = Checkpoints(files.checkpoint_folder, config.fingerprint)
-        _leader_first(runtime, lambda: _opening_files(config, files, checkpoints, subject, runtime))
-        progress = Progress()
-        if checkpoints.steps():
-            moments, progress = checkpoints.load_latest(subject.model)
-            engine.set_moments(moments)
+        _leader_first(runtime, lambda: _opening_files(config, files, checkpoints, subject, runtime, console))
+        progress = _progress(files, checkpoints, subject, engine)
         progress.wall_seconds += time.perf_counter() - began
         with stop_on_signal() as stop, watching(config, files, progress, runtime, console) as watch:
             train(
@@ -92,15 +91,47 @@ def _engine(config: RunConfig, subject: Subject, runtime: Runtime) -> Engine:
 
 
 def _opening_files(
-    config: RunConfig, files: RunFolder, checkpoints: Checkpoints, subject: Subject, runtime: Runtime
+    config: RunConfig, files: RunFolder, checkpoints: Checkpoints, subject: Subject, runtime: Runtime, console: Console
 ) -> None:
-    """Manifest, tokenizer and digests of a run that has no checkpoint yet; a resumed one finds its own."""
+    """Manifest, tokenizer and digests of a run that has no checkpoint yet; a resumed one must have its own."""
     checkpoints.open()
+    if checkpoints.steps():
+        notes = checkpoints.settle(files.events_file)
+        expected = checkpoints.latest_progress().audit_digest
+        notes += audit.restore_start(files.audit_file, subject.model, expected)
+        _say(notes + _restore_tokenizer(files, subject), files, console)
+        return
+    write_json(files.manifest_file, run_manifest(config, subject.data, runtime))
+    if subject.tokenizer is not None:
+        write_bytes(files.tokenizer_file, subject.tokenizer)
+    audit.write_start(files.audit_file, subject.model)
+
+
+def _restore_tokenizer(files: RunFolder, subject: Subject) -> list[str]:
+    """The run's tokenizer is a copy of the one that its data was made with, which was just found whole."""
+    path, own = files.tokenizer_file, subject.tokenizer
+    if own is None or (path.is_file() and path.read_bytes() == own):
+        return []
+    write_bytes(path, own)
+    return [f"{path.name} was not the one that the data was made with; copied again"]
+
+
+def _say(notes: Sequence[str], files: RunFolder, console: Console) -> None:
+    """On the console and in train.log."""
+    if notes:
+        with contextlib.closing(LogFile(files.log_file)) as log:
+            for note in notes:
+                console.print(note, highlight=False, markup=False, soft_wrap=True)
+                log.write(note)
+
+
+def _progress(files: RunFolder, checkpoints: Checkpoints, subject: Subject, engine: Engine) -> Progress:
+    """Where the run stands; a resumed one gets its weights and moments back."""
     if not checkpoints.steps():
-        write_json(files.manifest_file, run_manifest(config, subject.data, runtime))
-        if subject.tokenizer is not None:
-            write_bytes(files.tokenizer_file, subject.tokenizer)
-        audit.write_start(files.audit_file, subject.model)
+        return Progress(audit_digest=audit.start_digest(files.audit_file))
+    moments, progress = checkpoints.load_latest(subject.model)
+    engine.set_moments(moments)
+    return progress
 
 
 def _leader_first(runtime: Runtime, act: Callable[[], object]) -> None:
@@ -139,6 +170,7 @@ def _finish(
 ) -> Record:
     """Write the audit, the timing and, last of all, the record."""
     steps = config.train.steps
+    _require_events(files, progress)
     events = record.read_events(files.events_file)
     finished = Record(
         task=subject.task.name,
@@ -158,8 +190,18 @@ def _finish(
     )
     write_json(files.audit_file, {**read_json(files.audit_file), **evidence.model_dump(mode="json")})
     write_json(files.timing_file, record.timing_stats(finished, progress))
+    finished = sealed(finished)
     write_text(files.record_file, finished.model_dump_json(indent=2) + "\n")
     return finished
+
+
+def _require_events(files: RunFolder, progress: Progress) -> None:
+    """A record is made of all events or not at all."""
+    if not has_events(files.events_file, progress.events_bytes, progress.events_digest):
+        raise CheckpointError(
+            f"{files.events_file} was changed by somebody else while the run was training",
+            "put it back from a copy and resume, or start over in another --out-dir",
+        )
 
 
 @contextlib.contextmanager

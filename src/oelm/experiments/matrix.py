@@ -4,13 +4,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from oelm.base.errors import ConfigError
+from oelm.config.finetune import FinetuneRequest
 from oelm.config.methods import parse_method
+from oelm.config.request import TrainRequest
 from oelm.config.run import RunConfig
-from oelm.config.study import StudyRole, Tuning
-from oelm.experiments.study import Arm, Study
+from oelm.config.settings import Settings
+from oelm.config.study import Choice, StudyRole, Tuning
+from oelm.experiments.study import Arm, Study, TuningPlan
 
 
 @dataclass(frozen=True)
@@ -70,15 +73,15 @@ def _cell_name(study: Study, data: str, arm: Arm, point: Sequence[tuple[str, Any
 
 def tuning_runs(study: Study, name: str, among: Sequence[Cell], out: Path, resolve: Resolve) -> list[StudyRun]:
     """The grid of every cell, one seed; none if learning rates are set by hand."""
-    plan = study.tuning
-    if plan is None:
+    if study.tuning is None:
         return []
+    return [tuning_run(study, name, cell, out, resolve, lr) for cell in among for lr in study.tuning.grid]
+
+
+def tuning_run(study: Study, name: str, cell: Cell, out: Path, resolve: Resolve, lr: float) -> StudyRun:
+    """One learning rate of a cell, of its grid or beyond."""
     role = StudyRole(study=name, stage="tuning", primary=_primary(study), margin=study.margin)
-    return [
-        _run(cell, out / "tuning" / f"{cell.name}-lr{lr:g}", resolve, role, _shortened(study, cell, lr))
-        for cell in among
-        for lr in plan.grid
-    ]
+    return _run(cell, out / "tuning" / f"{cell.name}-lr{lr:g}", resolve, role, _shortened(study, cell, lr))
 
 
 def final_folder(out: Path, cell: Cell, seed: int) -> Path:
@@ -87,17 +90,26 @@ def final_folder(out: Path, cell: Cell, seed: int) -> Path:
 
 
 def final_runs(
-    study: Study, name: str, among: Sequence[Cell], out: Path, resolve: Resolve, rates: Mapping[str, float]
+    study: Study,
+    name: str,
+    among: Sequence[Cell],
+    out: Path,
+    resolve: Resolve,
+    rates: Mapping[str, float],
+    choices: Mapping[str, Choice] | None = None,
 ) -> list[StudyRun]:
-    """Every cell with every seed, at its chosen learning rate. Seeds outermost: what is stopped has whole pairs."""
-    roles = {cell.name: _final_role(study, name, cell, resolve) for cell in among}
+    """Every cell with every seed, at its learning rate. Seeds outermost: what is stopped has whole pairs.
+
+    `choices` say how each rate was chosen; a plan knows none yet.
+    """
+    roles = {cell.name: _final_role(study, name, cell, resolve, (choices or {}).get(cell.name)) for cell in among}
     return [
         _run(
             cell,
             final_folder(out, cell, seed),
             resolve,
             roles[cell.name],
-            {"seed": seed, **({"lr": rates[cell.name]} if study.tuning else {})},
+            {"seed": seed, **_tuned(study.tuning, rates.get(cell.name))},
         )
         for seed in study.seeds
         for cell in among
@@ -105,10 +117,18 @@ def final_runs(
 
 
 def _run(cell: Cell, folder: Path, resolve: Resolve, role: StudyRole, changes: Mapping[str, Any]) -> StudyRun:
-    return StudyRun(cell, folder, resolve(cell, changes).model_copy(update={"study": role}))
+    own = role.model_copy(update={"cell": cell.name})
+    return StudyRun(cell, folder, resolve(cell, changes).model_copy(update={"study": own}))
 
 
-def _final_role(study: Study, name: str, cell: Cell, resolve: Resolve) -> StudyRole:
+def _tuned(plan: TuningPlan | None, rate: float | None) -> dict[str, Any]:
+    """What a study that tunes sets in its final runs: the rate, and the half on which no rate was chosen."""
+    if plan is None:
+        return {}
+    return {"lr": rate, **({"validation_half": "second"} if plan.validation == "half" else {})}
+
+
+def _final_role(study: Study, name: str, cell: Cell, resolve: Resolve, choice: Choice | None) -> StudyRole:
     tuning = None
     if study.tuning is not None:
         grid = study.tuning.grid
@@ -118,10 +138,17 @@ def _final_role(study: Study, name: str, cell: Cell, resolve: Resolve) -> StudyR
             seed=study.tuning.seed,
             steps=tuned.train.steps,
             runs=len(grid),
-            split="validation" if study.finetune is None else "hold-out",
+            split=_split(study.tuning) if study.finetune is None else "hold-out",
             measure="loss" if study.finetune is None else "accuracy",
+            extend=study.tuning.extend,
+            refine=study.tuning.refine,
+            choice=choice,
         )
     return StudyRole(study=name, stage="final", primary=_primary(study), margin=study.margin, tuning=tuning)
+
+
+def _split(plan: TuningPlan) -> Literal["validation", "validation-half"]:
+    return "validation" if plan.validation == "whole" else "validation-half"
 
 
 def _primary(study: Study) -> str:
@@ -131,13 +158,19 @@ def _primary(study: Study) -> str:
 
 def _shortened(study: Study, cell: Cell, lr: float) -> dict[str, Any]:
     """A tuning run is the final one in small: its warm-up is shortened with it."""
-    assert study.tuning is not None
-    share, full = study.tuning.share, cell.settings(study)
-    lengths: dict[str, float] = {
-        name: max(1, round(float(full[name]) * share))
-        for name in ("steps", "warmup_steps")
-        if full.get(name) is not None and study.finetune is None
-    }
+    assert study.tuning is not None, "only tuning runs are shortened"
+    plan, full = study.tuning, cell.settings(study)
+    changes: dict[str, Any] = {"lr": lr, "seed": plan.seed}
     if study.finetune is not None:
-        lengths["epochs"] = float(full.get("epochs", 3)) * share
-    return {"lr": lr, "seed": study.tuning.seed, **lengths}
+        return {**changes, "epochs": _length(full, "epochs", FinetuneRequest) * plan.share}
+    changes["steps"] = max(1, round(_length(full, "steps", TrainRequest) * plan.share))
+    if full.get("warmup_steps") is not None:  # where it is not given, it follows from the steps
+        changes["warmup_steps"] = round(float(full["warmup_steps"]) * plan.share)
+    if plan.validation == "half":
+        changes["validation_half"] = "first"
+    return changes
+
+
+def _length(full: Mapping[str, Any], setting: str, request: type[Settings]) -> float:
+    """A length as the file gives it, or else its default."""
+    return float(full.get(setting, request.model_fields[setting].default))

@@ -9,9 +9,10 @@ from oelm.config.model import GPTConfig
 from oelm.config.record import WeightCounts
 from oelm.config.run import RunConfig
 from oelm.experiments.local import cores
-from oelm.experiments.matrix import Cell, StudyRun, cells, final_runs, tuning_runs
+from oelm.experiments.matrix import Cell, StudyRun, cells, final_runs
 from oelm.experiments.planned_models import planned_counts
 from oelm.experiments.resolving import resolve_for_plan
+from oelm.experiments.selection import all_tuning_runs
 from oelm.experiments.standing import Stage, standing
 from oelm.experiments.study import Study, study_name
 from oelm.experiments.study_file import StudyFile
@@ -61,7 +62,7 @@ def plan_study(file: StudyFile, out: Path, tokens: Path, only: Sequence[str] = (
     """Resolve every run without preparing, fetching or starting anything."""
     study, name = file.study, study_name(str(file.path))
     chosen, resolve = cells(study, only), resolve_for_plan(file, tokens)
-    tuning = tuning_runs(study, name, chosen, out, resolve)
+    tuning = all_tuning_runs(study, name, chosen, out, resolve)
     lowest = {cell.name: study.tuning.grid[0] for cell in chosen} if study.tuning else {}
     final = final_runs(study, name, chosen, out, resolve, lowest)
     first = {run.cell.name: run.config for run in reversed(final)}

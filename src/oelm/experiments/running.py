@@ -1,19 +1,22 @@
 """A whole study from its file to its records: data, tuning, the choice of learning rates, the final runs."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 
 from oelm.base.errors import CheckpointError
 from oelm.base.files import make_folder, write_text
+from oelm.config.study import ChosenBy
 from oelm.experiments.coordinate import Outcome, bring_to_records, stop_file
 from oelm.experiments.engine import Engine
-from oelm.experiments.matrix import StudyRun, cells, final_folder, final_runs, tuning_runs
+from oelm.experiments.matrix import StudyRun, cells, final_folder, final_runs
+from oelm.experiments.registration import plan_files, register, under_plan
 from oelm.experiments.resolving import resolve_on_data
-from oelm.experiments.selection import Selection, select, select_where_ended, write_selection
+from oelm.experiments.selection import Selection, all_tuning_runs, select, select_where_ended, write_selection
 from oelm.experiments.study import study_name
 from oelm.experiments.study_file import StudyFile
 from oelm.train.folder import RunFolder
@@ -23,6 +26,7 @@ from oelm.train.folder import RunFolder
 class Finished:
     """A study whose runs have all ended well."""
 
+    out: Path
     tuning: tuple[StudyRun, ...]
     final: tuple[StudyRun, ...]
     selection: Selection | None
@@ -39,34 +43,50 @@ def run_study(
     only: Sequence[str],
     at_once: int,
     console: Console,
+    amend: bool = False,
 ) -> Finished:
-    """Bring every run of the study to its record; the same call later goes on where this one stopped."""
+    """Bring every run of the study to its record; the same call later goes on where this one stopped.
+
+    The plan is registered before the first run; a study that has changed since is refused unless it may `amend`.
+    """
     study, name = file.study, study_name(str(file.path))
     chosen = cells(study, only)
     stop_file(make_folder(out)).unlink(missing_ok=True)
     resolve = resolve_on_data(file, tokens, console)
-    tuning = tuning_runs(study, name, chosen, out, resolve)
+    stamp = register(study, name, out, resolve, amend=amend)
     console.print(f"{study.title}: on {engine.describe()}", highlight=False, markup=False)
 
     def bring(runs: Sequence[StudyRun], what: str) -> Outcome:
         console.print(f"{what}: {len(runs)} runs", highlight=False)
-        return bring_to_records(
-            runs, engine, out, at_once=at_once, keep_checkpoints=study.keep_checkpoints, console=console
-        )
+        planned, keep = under_plan(runs, stamp), study.keep_checkpoints
+        return bring_to_records(planned, engine, out, at_once=at_once, keep_checkpoints=keep, console=console)
 
-    selection = None
-    if tuning:
-        _require_all(bring(tuning, "tuning"), len(tuning), may_diverge=True)
-        selection = select(tuning)
-        everything = tuning_runs(study, name, cells(study), out, resolve)  # arms may be run one after the other
-        write_selection(select_where_ended(everything), out / "selection.json")
+    known = partial(all_tuning_runs, study, name, out=out, resolve=resolve)
+    tuning, selection = _tuned(lambda: known(chosen), bring), None
+    if study.tuning is not None:
+        selection = select(tuning, study.tuning)
+        # Arms may be run one after the other.
+        write_selection(select_where_ended(known(cells(study)), study.tuning), out / "selection.json")
         _show(selection, console)
-    final = final_runs(study, name, chosen, out, resolve, selection.rates if selection else {})
+    rates, choices = (selection.rates, selection.by_cell) if selection else ({}, {})
+    final = final_runs(study, name, chosen, out, resolve, rates, choices)
     _require_all(bring(final, "final"), len(final), may_diverge=False)
     folders = (final_folder(out, cell, seed) for seed in study.seeds for cell in cells(study))
     return Finished(
-        tuple(tuning), tuple(final), selection, tuple(folder for folder in folders if RunFolder(folder).finished)
+        out, tuple(tuning), tuple(final), selection, tuple(folder for folder in folders if RunFolder(folder).finished)
     )
+
+
+def _tuned(known: Callable[[], list[StudyRun]], bring: Callable[[Sequence[StudyRun], str], Outcome]) -> list[StudyRun]:
+    """Bring the grids to their records, and the extensions that they turn out to need, until there are no more."""
+    runs, what = known(), "tuning"
+    while runs:
+        _require_all(bring(runs, what), len(runs), may_diverge=True)
+        with_extensions = known()
+        if len(with_extensions) == len(runs):
+            break
+        runs, what = with_extensions, "tuning, grids extended where the best rate lies at an edge"
+    return runs
 
 
 def keep_records(finished: Finished, file: StudyFile, results: Path) -> None:
@@ -77,6 +97,8 @@ def keep_records(finished: Finished, file: StudyFile, results: Path) -> None:
             shutil.copy(RunFolder(run.folder).record_file, kept / "record.json")
     if finished.selection is not None:
         write_selection(finished.selection, results / "selection.json")
+    for plan in plan_files(finished.out):
+        shutil.copy(plan, results / plan.name)
     write_text(results / "study.yaml", file.path.read_text(encoding="utf-8"))
 
 
@@ -87,7 +109,8 @@ def _show(selection: Selection, console: Console) -> None:
             f"{trial.lr:g}: {'diverged' if trial.loss is None else f'{trial.loss:.4f}'}" for trial in choice.trials
         )
         edge = " [yellow](edge of the grid: a better one may lie beyond)[/]" if choice.at_edge else ""
-        console.print(f"  {choice.cell:<34} {choice.lr:g}{edge}   ({tried})", highlight=False)
+        vertex = " (vertex of the parabola)" if choice.by is ChosenBy.VERTEX else ""
+        console.print(f"  {choice.cell:<34} {choice.lr:g}{vertex}{edge}   ({tried})", highlight=False)
 
 
 def _require_all(outcome: Outcome, total: int, *, may_diverge: bool) -> None:

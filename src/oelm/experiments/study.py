@@ -8,11 +8,13 @@ arms:                                     # a method's name, or more than that
   - baseline
   - {method: oelm, settings: {lr: 1e-3}}
 axes: {warmup_steps: [20, 200]}           # every arm at every value
-tuning: {grid: [1e-3, 3e-3, 1e-2]}        # instead of one learning rate for all
+tuning: {grid: [1e-3, 2e-3, 4e-3], extend: 2, refine: true, validation: half}  # instead of one learning rate for all
 seeds: [0, 1, 2]
 primary: oelm
 """
 
+import math
+from itertools import pairwise
 from pathlib import PurePath
 from typing import Annotated, Any, Literal, Self
 
@@ -25,6 +27,7 @@ from oelm.config.request import TrainRequest
 from oelm.config.settings import Settings
 
 _SET_BY_THE_STUDY = frozenset({"method", "seed", "source"})
+_EQUAL_FACTORS = 0.01
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9.,_+=-]*$"
 
 
@@ -70,6 +73,17 @@ class TuningPlan(Settings):
     seed: Annotated[int, Field(ge=0)] = 1000
     share: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Length of a tuning run as a share of a final one."""
+    extend: Annotated[int, Field(ge=0, le=2)] = 0
+    """How often the grid of an arm grows by one rate, of the same factor, while its best rate lies at an edge."""
+    refine: bool = False
+    """Use the vertex of the parabola in log(rate) through the best rate and its neighbours, where there is one."""
+    validation: Literal["whole", "half"] = "whole"
+    """`half`: rates are chosen on one half of the validation documents, and final runs are judged on the other."""
+
+    @property
+    def factor(self) -> float:
+        """From one rate of a grid of equal factors to the next."""
+        return float((self.grid[-1] / self.grid[0]) ** (1 / (len(self.grid) - 1)))
 
     @field_validator("grid")
     @classmethod
@@ -77,6 +91,16 @@ class TuningPlan(Settings):
         if len(set(grid)) != len(grid):
             raise ValueError("a learning rate is in the grid twice")
         return tuple(sorted(grid))
+
+    @model_validator(mode="after")
+    def _can_be_extended(self) -> Self:
+        steps = [after / before for before, after in pairwise(self.grid)]
+        if self.extend and not all(math.isclose(step, self.factor, rel_tol=_EQUAL_FACTORS) for step in steps):
+            raise ValueError(
+                "a grid that is extended grows by one factor, such as [1e-3, 2e-3, 4e-3]; "
+                f"here the factors are {', '.join(f'{step:.3g}' for step in steps)}"
+            )
+        return self
 
 
 class Study(Settings):
@@ -141,6 +165,20 @@ class Study(Settings):
     def _tuning_seed_is_not_used_again(self) -> Self:
         if self.tuning is not None and self.tuning.seed in self.seeds:
             raise ValueError(f"tuning.seed: {self.tuning.seed} is also a seed of the final runs; choose another")
+        return self
+
+    @model_validator(mode="after")
+    def _halves_are_of_validation_documents(self) -> Self:
+        if self.tuning is None or self.tuning.validation == "whole":
+            return self
+        if self.finetune is not None:
+            raise ValueError(
+                "tuning.validation: fine-tuned arms are chosen on a hold-out and judged on evaluation sets already; "
+                "leave it out"
+            )
+        for where, values in self.places():
+            if "validation_half" in values:
+                raise ValueError(f"{where}.validation_half: tuning.validation sets it; leave one of them out")
         return self
 
     @model_validator(mode="after")

@@ -3,20 +3,22 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, assert_never
+from typing import Any, Literal, assert_never
 
 from torch import nn
 
 from oelm.base.errors import CheckpointError, DataError
+from oelm.base.files import read_json
 from oelm.config.labelled import LabelledData
 from oelm.config.model import GPTConfig
 from oelm.config.pretrained import GPTFromRun, HuggingFaceModel
 from oelm.config.record import FlopCounts, LayerGeometry
 from oelm.config.run import DataConfig, RunConfig
 from oelm.config.settings import fingerprint
-from oelm.data.batches import TokenBatches, ValidationWindows
+from oelm.data.batches import TokenBatches, Tokens, ValidationWindows, half_of
 from oelm.data.tokenizer import load_tokenizer
 from oelm.data.tokens import TokenFolder, file_sha256
+from oelm.data.verified import require_whole
 from oelm.experiments.labelled_text import Reader, TextTokenizer, encode_sets, read_labelled
 from oelm.method.weights import Role, Weight
 from oelm.model.classifier import GPTClassifier
@@ -87,11 +89,16 @@ def language_modelling(config: RunConfig, data: TokenFolder) -> LanguageModellin
     context, train, valid = config.model.context, config.train, data.manifest.valid
     return LanguageModelling(
         TokenBatches(data.train, context=context, seed=config.seed),
-        ValidationWindows(data.valid, context=context, limit=train.validation_sequences),
+        ValidationWindows(_validated(data, train.validation_half), context=context, limit=train.validation_sequences),
         sequences_per_step=train.sequences_per_step,
         validation_batch=train.batch_size,
         bytes_per_token=valid.text_bytes / valid.tokens,
     )
+
+
+def _validated(data: TokenFolder, half: Literal["first", "second"] | None) -> Tokens:
+    """The tokens to validate on. Bits per byte of a half use the bytes per token of the whole split."""
+    return data.valid if half is None else half_of(data.valid, half, data.manifest.tokenizer.end_of_text)
 
 
 def build_model(config: RunConfig) -> GPT:
@@ -111,6 +118,12 @@ def open_tokens(config: DataConfig) -> TokenFolder:
             "prepare the same data again, or start a new run with another --out-dir",
         )
     return data
+
+
+def require_whole_data(config: RunConfig) -> None:
+    """Refuse token files that are not those of their manifest; labelled text is compared when it is read."""
+    if isinstance(config.data, DataConfig):
+        require_whole(open_tokens(config.data))
 
 
 # --- classification ----------------------------------------------------------------------------------------------
@@ -219,7 +232,25 @@ def load_run(folder: Path | str, which: str = "last") -> tuple[GPT, RunFolder]:
     config, size = _language_model_config(files)
     model = GPT(size, config.method).to(weight_dtype(config.train.precision))
     load_weights(model, checkpoint_folder(files, which))
+    _require_own_tokenizer(files)
     return model.eval(), files
+
+
+def _require_own_tokenizer(files: RunFolder) -> None:
+    """Refuse a tokenizer that is not the one that the run's manifest names; without either there is nothing to tell."""
+    if not files.tokenizer_file.is_file() or not files.manifest_file.is_file():
+        return
+    try:
+        expected = read_json(files.manifest_file)["data"]["tokenizer"]["sha256"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(
+            f"{files.manifest_file} is damaged: it does not name the run's tokenizer", "put it back from a copy"
+        ) from error
+    if file_sha256(files.tokenizer_file) != expected:
+        raise CheckpointError(
+            f"{files.tokenizer_file} is not the tokenizer that the run was trained with",
+            "copy tokenizer.json from the data folder that it was trained on",
+        )
 
 
 def checkpoint_folder(files: RunFolder, which: str) -> Path:

@@ -11,7 +11,7 @@ from oelm.config.record import Record
 from oelm.experiments.matrix import Cell
 from oelm.experiments.plan import Plan, PlannedCell
 from oelm.experiments.standing import Stage, Standing
-from oelm.experiments.study import Reported
+from oelm.experiments.study import Reported, TuningPlan
 
 _COLOURS = {
     Stage.WAITING: "dim",
@@ -35,6 +35,19 @@ def plan_table(plan: Plan) -> Table:
         name = " ".join(part for part in (row.cell.arm.id, row.cell.name) if part)
         table.add_row(name, *(cells[index] for _, cells in columns))
     return table
+
+
+def tuning_rule(plan: TuningPlan) -> str:
+    """How learning rates will be chosen, the same for every arm."""
+    parts = [f"lr {', '.join(f'{lr:g}' for lr in plan.grid)}; seed {plan.seed}"]
+    if plan.extend:
+        times = "once" if plan.extend == 1 else "twice"
+        parts.append(f"a best rate at an edge adds the next one, x{plan.factor:.3g} beyond, at most {times} per arm")
+    if plan.refine:
+        parts.append("used is the vertex of the parabola in log(lr) through the best and its neighbours")
+    if plan.validation == "half":
+        parts.append("chosen on one half of the validation documents, judged on the other")
+    return "; ".join(parts)
 
 
 def _plan_columns(plan: Plan) -> list[tuple[str, list[str]]]:

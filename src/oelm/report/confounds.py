@@ -103,7 +103,8 @@ def tuning_of(config: RunConfig) -> Tuning | None:
 
 def tuned_alike(one: RunConfig, other: RunConfig) -> bool:
     """Whether both learning rates were chosen in the same way, so that a difference is part of the method."""
-    return tuning_of(one) is not None and tuning_of(one) == tuning_of(other)
+    ours, theirs = tuning_of(one), tuning_of(other)
+    return ours is not None and theirs is not None and ours.rule == theirs.rule
 
 
 def _settings(config: RunConfig, control: RunConfig) -> list[Confound]:
@@ -121,11 +122,11 @@ def _settings(config: RunConfig, control: RunConfig) -> list[Confound]:
 def _tuning(side: Side, control: Side) -> list[Confound]:
     ours, theirs = tuning_of(side.config), tuning_of(control.config)
     found = []
-    if ours and theirs and ours != theirs and side.config.optim.lr != control.config.optim.lr:
+    if ours and theirs and side.config.optim.lr != control.config.optim.lr:
         found += [
             Confound(ConfoundKind.UNEQUAL_TUNING, field, _written(ours, field), _written(theirs, field))
-            for field in Tuning.model_fields
-            if getattr(ours, field) != getattr(theirs, field)
+            for field in ours.rule
+            if ours.rule[field] != theirs.rule[field]
         ]
     for each in (side, control):
         found += [*_edge(each), *_reused_seed(each)]
@@ -136,7 +137,8 @@ def _edge(side: Side) -> list[Confound]:
     tuning, rate = tuning_of(side.config), side.config.optim.lr
     if tuning is None or len(tuning.grid) < 2:
         return []
-    lowest, highest = math.isclose(rate, min(tuning.grid)), math.isclose(rate, max(tuning.grid))
+    tried = [trial.lr for trial in tuning.choice.trials] if tuning.choice else tuning.grid
+    lowest, highest = math.isclose(rate, min(tried)), math.isclose(rate, max(tried))
     kind = ConfoundKind.LOWEST_OF_GRID if lowest else ConfoundKind.HIGHEST_OF_GRID
     return [Confound(kind, side.label, short_float(rate))] if lowest or highest else []
 

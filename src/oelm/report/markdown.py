@@ -29,6 +29,7 @@ from oelm.report.sentences import (
     general_remarks,
     group_title,
     reference_remarks,
+    registration_sentences,
 )
 from oelm.report.texts import ENGLISH, Texts
 
@@ -43,7 +44,8 @@ def report_markdown(report: Report, texts: Texts = ENGLISH) -> str:
     beside = _listed(beside_sentence(row, texts) for row in report.beside)
     folders = ", ".join(str(folder) for folder in report.unfinished)
     left_out = texts.unfinished.format(folders=folders) if folders else ""
-    return "\n".join([*parts, *(part + "\n" for part in (beside, left_out) if part)])
+    registered = "\n\n".join(registration_sentences(report.registrations, texts))
+    return "\n".join([*parts, *(part + "\n" for part in (beside, registered, left_out) if part)])
 
 
 def group_markdown(group: Group, texts: Texts = ENGLISH) -> str:

@@ -13,7 +13,7 @@ from oelm.report.markdown import report_markdown
 from oelm.report.original import original_records
 from oelm.report.plain import report_json
 from oelm.report.report import Report, report_runs
-from oelm.report.sentences import beside_sentence, bound_sentence, group_title
+from oelm.report.sentences import beside_sentence, bound_sentence, group_title, registration_sentences
 from oelm.report.table import accuracy_table, as_table
 from oelm.report.texts import ENGLISH, TEXTS, Language, Texts
 
@@ -55,6 +55,8 @@ def write_report(
                 _print_group(group, console, texts)
             for row in report.beside:
                 console.print(beside_sentence(row, texts), highlight=False)
+            for line in registration_sentences(report.registrations, texts):
+                console.print(line, highlight=False, markup=False)
             if report.unfinished:
                 folders = ", ".join(str(folder) for folder in report.unfinished)
                 console.print(texts.unfinished.format(folders=folders), highlight=False)

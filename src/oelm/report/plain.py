@@ -48,6 +48,15 @@ def report_json(report: Report, texts: Texts = ENGLISH) -> dict[str, Any]:
         "tuning": [_tuning(table) for table in report.tuning],
         "environment": [dict(vars(row)) for row in report.environment],
         "unfinished": [str(folder) for folder in report.unfinished],
+        "registrations": [
+            {
+                "study": found.study,
+                "runs": found.runs,
+                "plan": found.stamp.model_dump(mode="json") if found.stamp else None,
+                "missing": list(found.missing) if found.missing is not None else None,
+            }
+            for found in report.registrations
+        ],
     }
 
 

@@ -4,16 +4,18 @@ Records are split into experiments (same study, source, task, data and size). Ea
 perplexities, or of accuracies) and its views; what spans several experiments stands beside them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from oelm.base.errors import ConfigError
 from oelm.config.record import Record
+from oelm.config.registered import RegisteredPlan
 from oelm.report.accuracy import SHARE
 from oelm.report.arms import is_tuning
 from oelm.report.beside import BesideRow, beside_rows
 from oelm.report.groups import Group, make_group, split_into_groups
+from oelm.report.registration import Registration, find_plans, registrations
 from oelm.report.rows import load_records, unfinished_runs
 from oelm.report.trend import Trend, trends
 from oelm.report.tuning import TuningTable, tuning_tables
@@ -32,6 +34,8 @@ class Report:
     tuning: tuple[TuningTable, ...]
     environment: tuple[EnvironmentRow, ...]
     unfinished: tuple[Path, ...] = ()
+    registrations: tuple[Registration, ...] = ()
+    """Under which registered plan the runs of each study were made, if any."""
 
     @property
     def measured(self) -> tuple[Group, ...]:
@@ -48,7 +52,8 @@ def report_runs(
     paths: Sequence[Path], margin: float | None = None, primary: str | None = None, beside: Sequence[Record] = ()
 ) -> Report:
     """The report on the runs in these folders; `beside` are reported records to show next to them."""
-    return build_report([*load_records(paths), *beside], margin, primary, unfinished_runs(paths))
+    records = [*load_records(paths), *beside]
+    return build_report(records, margin, primary, unfinished_runs(paths), plans=find_plans(paths, records))
 
 
 def build_report(
@@ -57,6 +62,7 @@ def build_report(
     primary: str | None = None,
     unfinished: Sequence[Path] = (),
     share: float = SHARE,
+    plans: Mapping[str, RegisteredPlan] | None = None,
 ) -> Report:
     """Split records into experiments, compare each, and gather the views.
 
@@ -74,4 +80,5 @@ def build_report(
         tuning=tuning_tables(records, arms),
         environment=environment_rows(arms),
         unfinished=tuple(unfinished),
+        registrations=registrations(final, plans or {}),
     )

@@ -4,12 +4,9 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from oelm.base.errors import CheckpointError
+from oelm.base.errors import CheckpointError, ConfigError
 from oelm.base.files import PARTIAL_PREFIX, read_json
-from oelm.config.record import Record
-from oelm.config.settings import describe
+from oelm.config.record import Record, opened
 
 RECORD = "record.json"
 CONFIG = "config.yaml"
@@ -46,15 +43,15 @@ def unfinished_runs(paths: Sequence[Path]) -> tuple[Path, ...]:
 def read_record(path: Path) -> Record:
     """Read one `record.json`."""
     try:
-        return Record.model_validate(read_json(path))
+        return opened(read_json(path), str(path))
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror}", "check the path and its permissions") from error
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         fix = f"remove it and run `oelm train --resume --out-dir {path.parent}`, which writes it anew"
         raise CheckpointError(f"{path} is not JSON ({error})", fix) from error
-    except ValidationError as error:
+    except ConfigError as error:
         fix = "compare records that this version of oelm wrote"
-        raise CheckpointError(f"{path} is not a record: {describe(error)}", fix) from error
+        raise CheckpointError(error.problem.replace(f"{path}:", f"{path} is not a record:", 1), fix) from error
 
 
 def _record_files(path: Path) -> tuple[Path, ...]:

@@ -11,6 +11,7 @@ from oelm.report.comparison import Comparison, Finding
 from oelm.report.confounds import Confound, ScaleGap
 from oelm.report.groups import Group
 from oelm.report.numerals import written_margin, written_percent, written_perplexity, written_points, written_ratio
+from oelm.report.registration import Registration
 from oelm.report.statistics import SEEDS_FOR_VERDICT, Interval, IntervalKind, Verdict
 from oelm.report.texts import CHINESE, Texts
 from oelm.report.trend import Trend
@@ -287,3 +288,32 @@ def accuracy_footnotes(comparison: AccuracyComparison, texts: Texts) -> tuple[st
 
 def _is_noteworthy(verdict: Verdict) -> bool:
     return verdict in (Verdict.NON_INFERIOR, Verdict.UNDECIDED)
+
+
+def registration_sentences(found: Sequence[Registration], texts: Texts) -> tuple[str, ...]:
+    """One line per study: when its plan was registered and by which commit, or that there is none."""
+    several = len({each.study for each in found}) > 1
+    return tuple((f"{each.study}: " if several and each.study else "") + _registered(each, texts) for each in found)
+
+
+def _registered(found: Registration, texts: Texts) -> str:
+    stamp = found.stamp
+    if stamp is None:
+        return texts.exploratory
+    commit, before = (stamp.git_commit or "?")[:12], texts.registered_first
+    if stamp.runs_before:
+        before = texts.registered_late.format(runs=stamp.runs_before)
+    parts = [
+        texts.registered.format(
+            when=stamp.registered_at,
+            commit=texts.with_changes.format(commit=commit) if stamp.git_dirty else commit,
+            before=before,
+        )
+    ]
+    if stamp.amendments:
+        parts.append(texts.amended.format(times=len(stamp.amendments)))
+    if found.missing is None:
+        parts.append(texts.plan_not_here)
+    elif found.missing:
+        parts.append(texts.planned_missing.format(runs=", ".join(found.missing)))
+    return " ".join(parts)

@@ -82,6 +82,14 @@ class Texts:
     speed_caveat: str
     exceeds_bound: str
     unfinished: str
+    registered: str
+    registered_first: str
+    registered_late: str
+    with_changes: str
+    amended: str
+    planned_missing: str
+    plan_not_here: str
+    exploratory: str
     ablation_changes: Mapping[AblationChange, str]
     trend_caveat: str
     trend_setting: str
@@ -216,6 +224,14 @@ ENGLISH = Texts(
         "{arm} took {saved} less time than {control}, but the method saves only {bound} of the arithmetic: "
         "something else differed."
     ),
+    registered="Plan registered {when} by commit {commit}, {before}.",
+    registered_first="before the first run",
+    registered_late="when {runs} runs had already ended",
+    with_changes="{commit} with uncommitted changes",
+    amended="Amended since: {times}.",
+    planned_missing="Planned runs that are missing: {runs}.",
+    plan_not_here="Its file is not here, so planned runs that are missing cannot be named.",
+    exploratory="Exploratory: no registered plan.",
     unfinished="Left out, as not finished: {folders}. A run that failed is a result too.",
     ablation_changes={
         AblationChange.FREEZING: "trained Q and K become frozen orthogonal ones",
@@ -360,6 +376,14 @@ CHINESE = Texts(
     time_ratio="{arm} {ratio} 倍",
     speed_caveat="在共享机器上并行运行所得的时间不能作为证据。",
     exceeds_bound="{arm} 比 {control} 少用 {saved} 的时间，而该方法只节省 {bound} 的运算量：必有其他差别。",
+    registered="计划登记于 {when}，提交 {commit}，{before}。",
+    registered_first="先于首次运行",
+    registered_late="其时已有 {runs} 次运行结束",
+    with_changes="{commit}（含未提交的更改）",
+    amended="此后修订次数：{times}。",
+    planned_missing="计划内缺失的运行：{runs}。",
+    plan_not_here="此处没有计划文件，无法列出缺失的运行。",
+    exploratory="探索性结果：没有登记的计划。",
     unfinished="未完成，故未计入：{folders}。失败的运行同样是结果。",
     ablation_changes={
         AblationChange.FREEZING: "可训练的 Q、K 换成冻结的正交矩阵",

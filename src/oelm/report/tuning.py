@@ -5,13 +5,16 @@ from dataclasses import dataclass
 
 from oelm.config.record import Record
 from oelm.config.settings import fingerprint
+from oelm.config.study import Choice, ChosenBy
 from oelm.report.arms import Arm, is_tuning
 from oelm.report.confounds import LEARNING_RATE, tuning_of
 from oelm.report.differences import flat_settings, problem_of
 from oelm.report.sides import is_same_method
 
-_LENGTH = frozenset({LEARNING_RATE, "train.steps", "optim.warmup_steps", "train.validate_every"})
-"""A tuning run may be a shorter version of the final one."""
+_LENGTH = frozenset(
+    {LEARNING_RATE, "train.steps", "optim.warmup_steps", "train.validate_every", "train.validation_half"}
+)
+"""A tuning run may be a shorter version of the final one, on the other half of the validation documents."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,11 @@ class TuningTable:
     """What the choice was made by: loss or accuracy."""
     rows: tuple[TuningRow, ...]
     at_edge: bool
-    """Whether the chosen rate is the first or last of the grid: the best one may lie beyond."""
+    """Whether the best rate is the first or last that was tried: a better one may lie beyond."""
+    vertex: float | None = None
+    """The rate of the final runs where it lies between those that were tried; the best of these is marked."""
+    unlike_records: tuple[float, ...] = ()
+    """Rates whose tuning record gives another result than the one that the final runs say they were chosen by."""
 
 
 def tuning_tables(records: Sequence[Record], arms: Sequence[Arm]) -> tuple[TuningTable, ...]:
@@ -78,7 +85,10 @@ def _table(group: Sequence[Record], final: Arm | None) -> TuningTable:
     measure = tuning.measure if tuning else "accuracy" if first.task == "classification" else "loss"
     by_rate = {record.config.optim.lr: record for record in group}
     grid = sorted({*by_rate, *(tuning.grid if tuning else ())})
-    chosen = final.config.optim.lr if final else _best(group, measure)
+    choice = tuning.choice if tuning else None
+    used = final.config.optim.lr if final else _best(group, measure)
+    refined = choice is not None and choice.by is ChosenBy.VERTEX
+    chosen = choice.best if choice is not None and choice.best is not None else used
     assert first.config.study is not None, "tuning runs belong to a study"
     return TuningTable(
         study=first.config.study.study,
@@ -88,7 +98,16 @@ def _table(group: Sequence[Record], final: Arm | None) -> TuningTable:
         steps=first.config.train.steps,
         measure=measure,
         rows=tuple(_row(rate, by_rate.get(rate), rate == chosen) for rate in grid),
-        at_edge=len(grid) > 1 and chosen in (grid[0], grid[-1]),
+        at_edge=choice.at_edge if choice else len(grid) > 1 and chosen in (grid[0], grid[-1]),
+        vertex=used if refined else None,
+        unlike_records=_unlike(choice, by_rate) if choice else (),
+    )
+
+
+def _unlike(choice: Choice, by_rate: Mapping[float, Record]) -> tuple[float, ...]:
+    """Where the choice speaks of another result than the record has; a rate without a record cannot be checked."""
+    return tuple(
+        trial.lr for trial in choice.trials if trial.lr in by_rate and trial.loss != by_rate[trial.lr].result.loss
     )
 
 

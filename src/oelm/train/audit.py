@@ -1,11 +1,13 @@
 """The freeze audit: digests of every tensor before the first and after the last step."""
 
+import contextlib
 import hashlib
+import json
 from pathlib import Path
 
 from torch import nn
 
-from oelm.base.errors import FreezeError
+from oelm.base.errors import CheckpointError, FreezeError
 from oelm.base.files import read_json, write_json
 from oelm.config.record import FreezeAudit
 
@@ -27,8 +29,45 @@ def write_start(path: Path, model: nn.Module) -> dict[str, str]:
 
 def read_start(path: Path) -> dict[str, str]:
     """The digests from before the first step."""
-    digests: dict[str, str] = read_json(path)["before"]
-    return digests
+    try:
+        digests = read_json(path)["before"]
+        if isinstance(digests, dict) and all(isinstance(digest, str) for digest in digests.values()):
+            return digests
+        reason = "it does not say what the model was before the first step"
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        reason = " ".join(str(error).split())
+    raise CheckpointError(
+        f"{path} is missing or damaged ({reason})",
+        "resume the run, which makes it again if it can; or put it back from a copy",
+    )
+
+
+def start_digest(path: Path) -> str:
+    """The digest of what it says of the model before the first step, whatever was added since."""
+    return _digest(read_start(path))
+
+
+def restore_start(path: Path, fresh: nn.Module, expected: str) -> list[str]:
+    """See that the audit of a run that is resumed is whole, or make it again; says so if it did.
+
+    `fresh` is the model before the first step. What is made again is what was lost only if it has the digest that the
+    checkpoint kept (`expected`; empty in older ones); otherwise the run is refused before any work.
+    """
+    with contextlib.suppress(CheckpointError):
+        before = read_start(path)
+        if expected in ("", _digest(before)) and before.keys() == dict(fresh.named_parameters()).keys():
+            return []
+    if expected != _digest(tensor_digests(fresh)):
+        raise CheckpointError(
+            f"{path} is missing or damaged, and what it said cannot be made again here",
+            "put it back from a copy, or start over in another --out-dir",
+        )
+    write_start(path, fresh)
+    return [f"{path.name} was missing or damaged; made again, with the digest that the checkpoint kept"]
+
+
+def _digest(digests: dict[str, str]) -> str:
+    return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()
 
 
 def audit(

@@ -1,7 +1,8 @@
 """Checkpoints: whole or absent, safetensors and JSON only, the last two and the best.
 
-checkpoint/step-00000200/   model.safetensors  training.safetensors (moments, step times)  training.json
-checkpoint/best-00000150/   model.safetensors  training.json
+checkpoint/step-00000200/   model.safetensors  training.safetensors (moments, step times)  training.json  digests.json
+checkpoint/best-00000150/   model.safetensors  training.json  digests.json
+checkpoint/damaged-step-00000200/   one that was passed over on resume; it goes with the next save
 """
 
 import json
@@ -18,9 +19,14 @@ from torch import Tensor, nn
 
 from oelm.base.errors import CheckpointError
 from oelm.base.files import make_folder, read_json, sweep_leftovers, write_json, writing_folder
+from oelm.data.tokens import file_sha256
+from oelm.train.folder import has_events
 from oelm.train.optimiser import Moments
 
 _KEEP = 2
+_FORMAT = 2
+_DIGESTS = "digests.json"
+_DAMAGED = "damaged-"
 _MOMENT = "moment:"
 _STEP_SECONDS = "step_seconds"
 
@@ -42,6 +48,10 @@ class Progress:
     best_step: int = 0
     events_bytes: int = 0
     """Length of events.jsonl at this point; what a crash left behind it is cut off."""
+    events_digest: str = ""
+    """SHA-256 of these bytes; empty in checkpoints from before it was kept, as `audit_digest` is."""
+    audit_digest: str = ""
+    """Of what the freeze audit says of the model before the first step."""
     step_seconds: list[float] = field(default_factory=list)
     """Seconds of each timed step: saved as a tensor, not in the JSON."""
 
@@ -83,8 +93,9 @@ class Checkpoints:
             _save_tensors(_weights(model), folder / "model.safetensors")
             _save_tensors(tensors, folder / "training.safetensors")
             self._write_progress(folder, progress)
+            _write_digests(folder)
         self._resumable_best = progress.best_step
-        _remove(self.steps()[:-_KEEP])
+        _remove([*self.steps()[:-_KEEP], *self.folder.glob(f"{_DAMAGED}*")])
         self._keep_best(progress.best_step)
 
     def save_best(self, model: nn.Module, progress: Progress) -> None:
@@ -95,6 +106,7 @@ class Checkpoints:
         with writing_folder(self.folder / f"best-{progress.step:08d}") as folder:
             _save_tensors(_weights(model), folder / "model.safetensors")
             self._write_progress(folder, progress)
+            _write_digests(folder)
         self._keep_best(progress.step, self._resumable_best)
 
     def steps(self) -> list[Path]:
@@ -112,13 +124,48 @@ class Checkpoints:
             raise CheckpointError(f"{self.folder} has no {which} checkpoint yet", "train it until its first checkpoint")
         return found[-1]
 
+    def settle(self, events: Path) -> list[str]:
+        """Make the newest checkpoint that is whole, and whose events are there, the latest; says what is passed over.
+
+        What is passed over is set aside until the next save. Where nothing is good nothing is touched.
+        """
+        passed: list[tuple[Path, str]] = []
+        for folder in reversed(self.steps()):
+            wrong = damage_of(folder) or self._lost(folder, events)
+            if wrong is None:
+                break
+            passed.append((folder, wrong))
+        if passed and len(passed) == len(self.steps()):
+            raise CheckpointError(
+                f"no checkpoint in {self.folder} can be resumed from: "
+                + "; ".join(f"{folder.name}: {wrong}" for folder, wrong in passed),
+                "put the damaged file back from a copy, or start over in another --out-dir",
+            )
+        for folder, _ in passed:
+            folder.rename(folder.with_name(f"{_DAMAGED}{folder.name}"))
+        good = self.steps()[-1].name if passed else ""
+        return [f"{folder.name} is passed over ({wrong}); going on from {good}" for folder, wrong in passed]
+
+    def latest_progress(self) -> Progress:
+        """Where the latest checkpoint stands, its step times left out."""
+        folder = self.steps()[-1]
+        with _readable(folder):
+            return self._read_progress(folder)
+
+    def _lost(self, folder: Path, events: Path) -> str | None:
+        with _readable(folder):
+            progress = self._read_progress(folder)
+        if has_events(events, progress.events_bytes, progress.events_digest):
+            return None
+        return f"{events.name} does not begin with its {progress.events_bytes:,} bytes"
+
     def load_latest(self, model: nn.Module) -> tuple[Moments, Progress]:
-        """Restore the weights; returns the moments and the progress."""
+        """Restore the weights of a checkpoint that `settle` has found good; returns the moments and the progress."""
         folder = self.steps()[-1]
         with _readable(folder):
             progress = self._read_progress(folder)
             tensors = load_file(folder / "training.safetensors")
-        load_weights(model, folder)
+        _load_weights(model, folder)
         self._resumable_best = progress.best_step
         moments: Moments = {}
         for key, tensor in tensors.items():
@@ -130,12 +177,15 @@ class Checkpoints:
 
     def _keep_best(self, *steps: int) -> None:
         kept = {f"best-{step:08d}" for step in steps}
-        _remove([folder for folder in self.folder.glob("best-*") if folder.name not in kept])
+        found = list(self.folder.glob("best-*"))
+        if any(folder.name in kept for folder in found):  # else the run went back behind it, and will make it again
+            _remove([folder for folder in found if folder.name not in kept])
 
     def _write_progress(self, folder: Path, progress: Progress) -> None:
         values = asdict(progress)
         del values["step_seconds"]
-        write_json(folder / "training.json", {"fingerprint": self._fingerprint, "progress": values})
+        whole = {"format": _FORMAT, "fingerprint": self._fingerprint, "progress": values}
+        write_json(folder / "training.json", whole)
 
     def _read_progress(self, folder: Path) -> Progress:
         saved = read_json(folder / "training.json")
@@ -147,8 +197,39 @@ class Checkpoints:
         return Progress(**saved["progress"])
 
 
+def damage_of(folder: Path) -> str | None:
+    """What is wrong with the files of a checkpoint by the digests beside them; None if nothing is.
+
+    A checkpoint from before there were digests is taken as it is.
+    """
+    try:
+        if not (folder / _DIGESTS).is_file():
+            return f"{_DIGESTS} is missing" if "format" in read_json(folder / "training.json") else None
+        digests = read_json(folder / _DIGESTS)
+        names = sorted(path.name for path in folder.iterdir() if path.name != _DIGESTS)
+        if not isinstance(digests, dict) or sorted(digests) != names:
+            return f"its files are not those of {_DIGESTS}"
+        wrong = next((name for name in names if file_sha256(folder / name) != digests[name]), None)
+    except (OSError, ValueError) as error:
+        return " ".join(str(error).split())[:200]
+    return f"{wrong} does not have its digest" if wrong else None
+
+
+def _write_digests(folder: Path) -> None:
+    """The digest of each file, read back from the cache of the system: about a second per GB."""
+    write_json(folder / _DIGESTS, {path.name: file_sha256(path) for path in sorted(folder.iterdir())})
+
+
 def load_weights(model: nn.Module, folder: Path) -> None:
-    """Load `model.safetensors` of a checkpoint into a model of the same config."""
+    """Load `model.safetensors` of a checkpoint that is whole into a model of the same config."""
+    if wrong := damage_of(folder):
+        raise CheckpointError(
+            f"{folder} is damaged: {wrong}", "put it back from a copy, or choose the other checkpoint (last or best)"
+        )
+    _load_weights(model, folder)
+
+
+def _load_weights(model: nn.Module, folder: Path) -> None:
     with _readable(folder):
         tensors, parameters = load_file(folder / "model.safetensors"), dict(model.named_parameters())
         if tensors.keys() != parameters.keys():

@@ -4,6 +4,7 @@ config.yaml  events.jsonl  state.json  checkpoint/  tensorboard/  train.log  man
 freeze_audit.json  timing_stats.json  record.json (written last: it exists = the run is done)
 """
 
+import hashlib
 import os
 import threading
 import time
@@ -15,7 +16,7 @@ from filelock import FileLock, Timeout
 
 from oelm.base.errors import CheckpointError, OelmError
 from oelm.base.files import make_folder, read_json, refusing_storage, sweep_leftovers, write_text
-from oelm.config.record import Event, Record, RunState, StateFile
+from oelm.config.record import Event, Record, RunState, StateFile, opened
 from oelm.config.run import RunConfig
 from oelm.config.settings import parse, read_yaml, write_yaml
 
@@ -57,7 +58,7 @@ class RunFolder:
 
     def record(self) -> Record:
         """The record of a finished run."""
-        return parse(Record, read_json(self.record_file), str(self.record_file))
+        return opened(read_json(self.record_file), str(self.record_file))
 
     def state(self) -> StateFile | None:
         """The last state written, if any."""
@@ -127,6 +128,12 @@ def _flat(values: object, prefix: str = "") -> dict[str, object]:
     }
 
 
+def has_events(path: Path, length: int, digest: str) -> bool:
+    """Whether a log begins with so many bytes of this digest (of any, where none was kept)."""
+    content = path.read_bytes()[:length] if path.is_file() else b""
+    return len(content) == length and digest in ("", hashlib.sha256(content).hexdigest())
+
+
 class EventLog:
     """events.jsonl: appended as training goes, cut back to the checkpoint on resume, so a crash leaves no trace."""
 
@@ -135,19 +142,22 @@ class EventLog:
         with refusing_storage(path):
             path.touch()
             os.truncate(path, min(keep_bytes, path.stat().st_size))
+            self._digest = hashlib.sha256(path.read_bytes())
             self._file = path.open("ab")
 
     def append(self, event: Event) -> None:
         """Write one line."""
+        line = event.model_dump_json().encode() + b"\n"
         with refusing_storage(self._path):
-            self._file.write(event.model_dump_json().encode() + b"\n")
+            self._file.write(line)
             self._file.flush()
+        self._digest.update(line)
 
-    def sync(self) -> int:
-        """Force all lines to the disk; returns the length of the file."""
+    def sync(self) -> tuple[int, str]:
+        """Force all lines to the disk; returns the length of the file and the digest of its content."""
         with refusing_storage(self._path):
             os.fsync(self._file.fileno())
-        return self._file.tell()
+        return self._file.tell(), self._digest.hexdigest()
 
     def close(self) -> None:
         """Close the file."""

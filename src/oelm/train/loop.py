@@ -66,7 +66,7 @@ def train(
         if progress.step % machine.save_every == 0 or last or update.stop:
             progress.wall_seconds = time.perf_counter() - session_start
             if events is not None:
-                progress.events_bytes = events.sync()
+                progress.events_bytes, progress.events_digest = events.sync()
                 checkpoints.save(engine.model, engine.moments(), progress)
         if update.stop and not last:
             engine.wait_for_all()  # the first process to end takes the others down, and the leading one is still saving

@@ -132,8 +132,18 @@ def tuning_section(report: Report, words: Words) -> Section | None:
         rows = tuple((Cell(grid.method, name=True), *_tuning_cells(grid, words)) for grid in grids)
         title = words.tuning_title.format(data=data, measure=heading, seed=seed, steps=f"{steps:,}")
         tables.append(Table(columns, rows, title=title))
-    remarks = tuple(words.at_edge.format(arm=grid.method) for grid in report.tuning if grid.at_edge)
+    remarks = tuple(remark for grid in report.tuning for remark in _tuning_remarks(grid, words))
     return Section("tuning", words.tuning, words.tuning_lead, remarks=remarks, tables=tuple(tables))
+
+
+def _tuning_remarks(grid: TuningTable, words: Words) -> list[str]:
+    remarks = [words.at_edge.format(arm=grid.method)] if grid.at_edge else []
+    if grid.vertex is not None:
+        remarks.append(words.vertex.format(arm=grid.method, rate=short_float(grid.vertex)))
+    if grid.unlike_records:
+        rates = ", ".join(short_float(rate) for rate in grid.unlike_records)
+        remarks.append(words.unlike_records.format(arm=grid.method, rates=rates))
+    return remarks
 
 
 def environment_section(report: Report, words: Words) -> Section | None:

@@ -13,6 +13,7 @@ from oelm.report.sentences import (
     finding_sentence,
     footnotes,
     general_remarks,
+    registration_sentences,
     speed_sentences,
 )
 from oelm.report.texts import Texts
@@ -42,7 +43,7 @@ def remarks_across(group: Group, texts: Texts) -> tuple[str, ...]:
 
 def footnotes_of(report: Report, texts: Texts) -> tuple[str, ...]:
     """How to read the numbers of all experiments, and what is not among them."""
-    notes: list[str] = []
+    notes = list(registration_sentences(report.registrations, texts))
     for group in report.groups:
         if group.comparison is not None:
             notes += footnotes(group.comparison, texts)

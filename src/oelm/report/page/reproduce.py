@@ -75,6 +75,7 @@ def _all_settings(config: RunConfig, model: GPTConfig) -> dict[str, Any]:
         "precision": config.train.precision,
         "validate_every": config.train.validate_every,
         "validation_sequences": config.train.validation_sequences,
+        "validation_half": config.train.validation_half,
     }
 
 

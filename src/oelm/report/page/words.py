@@ -125,6 +125,8 @@ class Words:
     tuning: str
     tuning_lead: str
     at_edge: str
+    vertex: str
+    unlike_records: str
     not_finished: str
     tuning_title: str
     environment: str
@@ -260,6 +262,8 @@ ENGLISH = Words(
     tuning="How learning rates were chosen",
     tuning_lead="The grid of each arm on a seed that no compared run has. The chosen rate is marked ✓.",
     at_edge="{arm}: the chosen rate is at the edge of its grid, so the best one may lie beyond.",
+    vertex="{arm}: its final runs use {rate}, the vertex of the parabola through the marked rate and its neighbours.",
+    unlike_records="{arm}: the tuning records of {rates} give other results than those that the choice was made by.",
     not_finished="not finished",
     tuning_title="{data}: {measure} at seed {seed}, {steps} steps",
     environment="Environment",
@@ -386,6 +390,8 @@ CHINESE = Words(
     tuning="学习率如何选定",
     tuning_lead="每个实验组的网格，所用种子不属于任何参与比较的运行。选定者以 ✓ 标出。",
     at_edge="{arm}：选定的学习率位于网格边缘，最佳值可能在网格之外。",
+    vertex="{arm}：最终运行使用 {rate}，即过标出者与其相邻两点的抛物线的顶点。",
+    unlike_records="{arm}：{rates} 的调参记录与选定时所依据的结果不同。",
     not_finished="未完成",
     tuning_title="{data}：{measure}，种子 {seed}，{steps} 步",
     environment="运行环境",

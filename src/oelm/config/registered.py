@@ -1,0 +1,100 @@
+"""A study's registered plan: what will be judged, written once before the first run, and its amendments."""
+
+import hashlib
+from typing import Any, Literal
+
+from oelm.config.settings import Settings
+
+PLAN_FILE = "plan.json"
+AMENDMENTS = "amendment-*.json"
+"""Beside the plan, numbered from 1."""
+
+_NOT_JUDGED = frozenset({"format", "title", "question", "git_commit", "git_dirty", "registered_at", "runs_before"})
+
+
+class RegisteredArm(Settings):
+    """One cell of the study: a method on one of the data sets at one point of the axes."""
+
+    method: str
+    control: str
+    """The method that it is to be compared with."""
+    settings: dict[str, Any]
+    """All that decides its numbers (size, steps, data digest, ...) but the seed and a learning rate that is tuned."""
+
+
+class RegisteredPlan(Settings):
+    """`plan.json`, and each `amendment-N.json`, which holds the whole plan as it is from then on."""
+
+    format: Literal[1] = 1
+    study: str
+    title: str
+    question: str | None
+    kind: str
+    primary: str
+    """The name of the arm whose comparison with its control is the question."""
+    margin: float
+    seeds: tuple[int, ...]
+    tuning: dict[str, Any] | None
+    """The grid and the rule by which learning rates are chosen; None where they are set by hand."""
+    arms: dict[str, RegisteredArm]
+    data: dict[str, str]
+    """The digest of each data set by its name."""
+    git_commit: str | None
+    git_dirty: bool | None
+    registered_at: str
+    """UTC."""
+    runs_before: int
+    """Records that there were already: 0 in a plan that was registered before the runs."""
+    amends: str | None = None
+    """The digest of the file that this one amends; None for the plan itself."""
+
+    def judged(self) -> dict[str, Any]:
+        """What a later start of the study must agree with, as plain data."""
+        return self.model_dump(mode="json", exclude={*_NOT_JUDGED, "amends"})
+
+    @property
+    def runs(self) -> tuple[tuple[str, int], ...]:
+        """The final runs: every arm with every seed."""
+        return tuple((arm, seed) for seed in self.seeds for arm in self.arms)
+
+
+def file_digest(content: bytes) -> str:
+    """What names a plan in records: the SHA-256 of its file, as `sha256sum` prints it."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def plan_differences(registered: RegisteredPlan, now: RegisteredPlan) -> tuple[str, ...]:
+    """What differs between two plans, in words, the plainest first; empty where the same is judged."""
+    old, new = registered.judged(), now.judged()
+    ours, theirs = new.pop("arms"), old.pop("arms")
+    found = [
+        f"{name} is {_written(old[name])} there and {_written(new[name])} here"
+        for name in old
+        if old[name] != new[name]
+    ]
+    found += [f"there is no arm {name} there" for name in ours if name not in theirs]
+    found += [f"there is no arm {name} here" for name in theirs if name not in ours]
+    return (*found, *_setting_differences(theirs, ours))
+
+
+def _setting_differences(theirs: dict[str, Any], ours: dict[str, Any]) -> list[str]:
+    """Of the arms that both plans have; what differs in all of them is said once."""
+    common, found = [name for name in theirs if name in ours], dict[str, list[str]]()
+    for name in common:
+        one, other = _flat(theirs[name]), _flat(ours[name])
+        for path in sorted(one.keys() | other.keys()):
+            if one.get(path) != other.get(path):
+                said = f"{path.removeprefix('settings.')} is {one.get(path)} there and {other.get(path)} here"
+                found.setdefault(said, []).append(name)
+    return [said if arms == common else f"{said} (arm {', '.join(arms)})" for said, arms in found.items()]
+
+
+def _written(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat

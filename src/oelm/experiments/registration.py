@@ -1,0 +1,152 @@
+"""Registering a study: at its first start its plan is written once, and what comes later is held against it."""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from oelm.base.errors import CheckpointError, ConfigError
+from oelm.base.files import write_text
+from oelm.config.methods import control_of
+from oelm.config.registered import (
+    AMENDMENTS,
+    PLAN_FILE,
+    RegisteredArm,
+    RegisteredPlan,
+    file_digest,
+    plan_differences,
+)
+from oelm.config.run import RunConfig
+from oelm.config.settings import parse
+from oelm.config.study import PlanStamp
+from oelm.experiments.locks import HeldFile
+from oelm.experiments.matrix import Resolve, StudyRun, cells, final_runs
+from oelm.experiments.study import Study
+from oelm.train.provenance import git_state
+
+_LOOK_SECONDS = 0.05
+_SHOWN = 3
+"""So many differences are named."""
+
+
+def register(study: Study, name: str, out: Path, resolve: Resolve, *, amend: bool) -> PlanStamp:
+    """The plan under which runs are started now: written if there is none yet, amended if asked, else the same.
+
+    A study that no longer is what was registered is refused before any run.
+    """
+    now = plan_of(study, name, out, resolve)
+    with _alone(out):
+        files = plan_files(out)
+        if not files:
+            _write(now, out / PLAN_FILE)
+        else:
+            _agree(now, files, out, amend=amend)
+        return _stamp(plan_files(out))
+
+
+def plan_of(study: Study, name: str, out: Path, resolve: Resolve) -> RegisteredPlan:
+    """All arms of the study, also where only some are run now, on the data as it is."""
+    chosen = cells(study)
+    lowest = {cell.name: study.tuning.grid[0] for cell in chosen} if study.tuning else {}
+    first = {run.cell.name: run for run in reversed(final_runs(study, name, chosen, out, resolve, lowest))}
+    commit, dirty = git_state()
+    return RegisteredPlan(
+        study=name,
+        title=study.title,
+        question=study.question,
+        kind=study.kind,
+        primary=study.primary,
+        margin=study.margin,
+        seeds=study.seeds,
+        tuning=study.tuning.model_dump(mode="json") if study.tuning else None,
+        arms={cell.name: _arm(first[cell.name].config, is_tuned=study.tuning is not None) for cell in chosen},
+        data={cell.data: first[cell.name].config.data.digest for cell in chosen},
+        git_commit=commit,
+        git_dirty=dirty,
+        registered_at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        runs_before=sum(1 for _ in out.rglob("record.json")),
+    )
+
+
+def plan_files(out: Path) -> list[Path]:
+    """The registered plan, if there is one, and its amendments in their order."""
+    if not (out / PLAN_FILE).is_file():
+        return []
+    return [out / PLAN_FILE, *sorted(out.glob(AMENDMENTS), key=lambda path: int(path.stem.rpartition("-")[2]))]
+
+
+def under_plan(runs: Sequence[StudyRun], stamp: PlanStamp) -> list[StudyRun]:
+    """The same runs, whose records will name the plan."""
+    return [StudyRun(run.cell, run.folder, _stamped(run.config, stamp)) for run in runs]
+
+
+def _stamped(config: RunConfig, stamp: PlanStamp) -> RunConfig:
+    assert config.study is not None, "runs of a study know it"
+    return config.model_copy(update={"study": config.study.model_copy(update={"plan": stamp})})
+
+
+def _agree(now: RegisteredPlan, files: Sequence[Path], out: Path, *, amend: bool) -> None:
+    last = _read(files[-1])
+    found = plan_differences(last, now)
+    if not found:
+        return
+    if amend:
+        amended = now.model_copy(update={"amends": file_digest(files[-1].read_bytes())})
+        _write(amended, out / AMENDMENTS.replace("*", str(len(files))))
+        return
+    more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    said = "; ".join(found[:_SHOWN])
+    raise ConfigError(
+        f"the study is not the one that was registered in {files[-1]} at {last.registered_at}: {said}{more}",
+        "put it back, choose another --out-dir, or add --amend, which keeps the registered plan and writes an "
+        "amendment beside it",
+    )
+
+
+def _arm(config: RunConfig, *, is_tuned: bool) -> RegisteredArm:
+    settings: dict[str, Any] = config.numbers()
+    del settings["seed"]
+    if is_tuned:  # the share of the rate at which the cosine ends follows from the rate
+        settings["optim"] = {
+            name: value for name, value in settings["optim"].items() if name not in ("lr", "min_lr_ratio")
+        }
+    return RegisteredArm(method=config.method.name, control=control_of(config.method), settings=settings)
+
+
+def _stamp(files: Sequence[Path]) -> PlanStamp:
+    digests, plan = [file_digest(path.read_bytes()) for path in files], _read(files[0])
+    return PlanStamp(
+        digest=digests[0],
+        registered_at=plan.registered_at,
+        git_commit=plan.git_commit,
+        git_dirty=plan.git_dirty,
+        runs_before=plan.runs_before,
+        amendments=tuple(digests[1:]),
+    )
+
+
+def _read(path: Path) -> RegisteredPlan:
+    try:
+        values = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise CheckpointError(
+            f"the registered plan {path} cannot be read ({error})", "put it back as it was, or choose another --out-dir"
+        ) from error
+    return parse(RegisteredPlan, values, str(path))
+
+
+def _write(plan: RegisteredPlan, path: Path) -> None:
+    write_text(path, plan.model_dump_json(indent=2) + "\n")
+
+
+@contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """Coordinators that start together register one plan."""
+    while (held := HeldFile.take(out / "plan.lock")) is None:
+        time.sleep(_LOOK_SECONDS)
+    try:
+        yield
+    finally:
+        held.let_go()
