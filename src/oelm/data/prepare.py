@@ -17,6 +17,7 @@ from tokenizers import Tokenizer
 from oelm.base.errors import DataError
 from oelm.base.files import make_folder, read_json, refusing_storage, sweep_leftovers, write_json
 from oelm.config.manifest import DataManifest, Split, TokenizerInfo, TokenizerKind
+from oelm.data.ahead import encoded_ahead
 from oelm.data.corpus import Corpus, Scanned, open_corpus, routed_pieces, scan
 from oelm.data.holdout import Holdout, Routed, describe_holdout, hash_of
 from oelm.data.journal import JOURNAL_FILE, Journal, TokenWriter, Written, read_journal
@@ -28,6 +29,7 @@ from oelm.data.tokenizer import (
     encoder,
     end_of_text_id,
     gpt2_tokenizer,
+    ignored_settings,
     load_tokenizer,
     save_tokenizer,
     train_bpe,
@@ -43,7 +45,7 @@ from oelm.data.tokens import (
 )
 
 REQUEST_FILE = "request.json"
-CHUNK_CHARACTERS = 4 << 20
+CHUNK_CHARACTERS = 2 << 20
 """Text that is encoded, written and entered into the journal at once."""
 TOKENIZER_TEXT_BYTES = 200_000_000
 """A BPE tokenizer is learnt from about this much text at most: pieces spread evenly over a larger corpus."""
@@ -67,6 +69,7 @@ def prepare(
             if (out / MANIFEST_FILE).exists():
                 return _verified(request, out)
         tokenizer = _ready_tokenizer(request)
+        _tell_ignored(request, report)
         corpus = open_corpus(request)  # whatever is missing is noticed before anything is written
         stack.enter_context(_alone(make_folder(out)))
         if overwrite:
@@ -122,6 +125,15 @@ def _ready_tokenizer(request: PrepareRequest) -> Tokenizer | None:
             return load_tokenizer(files[0]) if files else None
 
 
+def _tell_ignored(request: PrepareRequest, progress: Progress) -> None:
+    """Say which settings of a given tokenizer.json have no effect; vocabulary and merges (two files) have none."""
+    if len(request.tokenizer_files) != 1:
+        return
+    [path] = request.tokenizer_files
+    if ignored := ignored_settings(Path(path)):
+        progress.say(f"{path}: {' and '.join(ignored)} ignored, every document is encoded whole")
+
+
 def _learnt_tokenizer(request: PrepareRequest, corpus: Corpus, scanned: Scanned, progress: Progress) -> Tokenizer:
     progress.start("learning the tokenizer", min(scanned.text_bytes, TOKENIZER_TEXT_BYTES))
     return train_bpe(_tokenizer_texts(corpus, scanned, progress), request.vocabulary)
@@ -146,8 +158,8 @@ def _encode(
     progress.advance(journal.text_bytes)
     rest = itertools.islice(routed_pieces(corpus, scanned.plan), journal.pieces, None)
     with TokenWriter(out, journal, dtype=dtype, end_of_text=end_of_text_id(tokenizer)) as writer:
-        for chunk in _chunks(rest):
-            writer.append(chunk, encode([routed.piece.text for routed in chunk]))
+        for chunk, ids in encoded_ahead(_chunks(rest), encode):
+            writer.append(chunk, ids)
             progress.advance(sum(utf8_size(routed.piece.text) for routed in chunk))
         return writer.journal
 
