@@ -42,14 +42,14 @@ def test_logits_with_a_cache_equal_those_without(method: str, sizes: tuple[int, 
 def damage(what: str, cache: Cache) -> None:
     """Spoil a cache of five tokens."""
     for layer in cache:
-        assert layer.last_key_B1D is not None
+        assert layer.last_key_B1E is not None
         match what:
             case "nothing":
                 pass
             case "the last key after its shift":
-                layer.last_key_B1D = layer._k_BHCK[:, :, 4:5].transpose(1, 2).flatten(2)
+                layer.last_key_B1E = layer._k_BHCK[:, :, 4:5].transpose(1, 2).flatten(2)
             case "no last key":
-                layer.last_key_B1D = torch.zeros_like(layer.last_key_B1D)
+                layer.last_key_B1E = torch.zeros_like(layer.last_key_B1E)
             case "keys in another order":
                 layer._k_BHCK[:, :, :5] = layer._k_BHCK[:, :, :5].flip(2)
             case "one token too few":
@@ -82,7 +82,7 @@ def test_the_cache_holds_shifted_keys_and_the_last_one_as_it_was() -> None:
     attention(x_BTD, cache)
     _, k_BTD, _ = attention.queries_keys_values(x_BTD)
     m_H = attention.shift_H.sigmoid()
-    assert torch.equal(cache.last_key_B1D, k_BTD[:, -1:])
+    assert torch.equal(cache.last_key_B1E, k_BTD[:, -1:])
     assert torch.equal(cache._k_BHCK[:, :, :4], attention.split_heads(mix_with_previous(k_BTD, 1 - m_H, m_H)))
 
 

@@ -46,6 +46,10 @@ def _refuse_what_attention_cannot_run(method: Method, pretrained: Pretrained | N
         "logit gain": extras.gain,
         "core": extras.core,
         "low-rank update": extras.rank > 0,
+        "norm of queries and keys": extras.norm,
+        "Q/K bias of its own": extras.bias,
+        "uniform mean instead of logits": method.blind,
+        "Q/K width of its own": method.thin is not None,
     }
     if extra := next((name for name, on in have.items() if on), None):
         raise ConfigError(
@@ -56,6 +60,11 @@ def _refuse_what_attention_cannot_run(method: Method, pretrained: Pretrained | N
         raise ConfigError(
             f"{method.name} leaves a matrix out, and Hugging Face's attention always multiplies by one",
             "take oelm (frozen, stored), or train it in oelm's own GPT",
+        )
+    if method.one_draw:
+        raise ConfigError(
+            f"{method.name} gives all layers one draw, which is for models from scratch",
+            "leave +one-draw out, or train it in oelm's own GPT",
         )
     if plan is not None and 0 < plan.ffn_share < 1:
         raise ConfigError(
