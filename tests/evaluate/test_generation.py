@@ -10,6 +10,7 @@ from builders import SMALL, VARIETY, bold_model, random_tokens, relative_error
 from oelm.base.errors import ConfigError
 from oelm.base.runtime import generator_for
 from oelm.evaluate.generation import Sampling, choose, generate
+from oelm.model.blind import BlindCache
 from oelm.model.gpt import GPT, Cache
 from oelm.model.projecting import mix_with_previous
 
@@ -71,6 +72,21 @@ def test_a_cache_that_forgets_something_is_noticed(method: str) -> None:
     assert error_with("nothing") < TOLERANCE
     for what in ("the last key after its shift", "no last key", "keys in another order", "one token too few"):
         assert error_with(what) > 1e-4, what
+
+
+@torch.no_grad()
+def test_a_blind_cache_that_forgets_something_is_noticed() -> None:
+    model, tokens_BT = bold_model("blind"), random_tokens(SMALL, 2, 9)
+    expected = model(tokens_BT)[:, 5:]
+    for forgotten in (None, "sum", "count"):
+        cache = model.new_cache(2)
+        model.encode(tokens_BT[:, :5], cache)
+        for layer in cache[1:]:  # the bottom one's length also gives the positions
+            assert isinstance(layer, BlindCache)
+            layer.sum_B1D = None if forgotten == "sum" else layer.sum_B1D
+            layer.length = 4 if forgotten == "count" else layer.length
+        error = relative_error(model.logits(model.encode(tokens_BT[:, 5:], cache)), expected)
+        assert error > 1e-4 if forgotten else error < TOLERANCE
 
 
 @torch.no_grad()
