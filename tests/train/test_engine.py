@@ -34,13 +34,6 @@ THAWS = (
     "oelm+freeze=q+layers=1+every=2",
     "oelm-core+from=3",
 )
-    "oelm+until=3",
-    "oelm+thaw=2..4",
-    "oelm+every=3",
-    "oelm-ffn+until=3",
-    "oelm+freeze=q+layers=1+every=2",
-    "oelm-core+from=3",
-)
 
 
 def lm_task(**changes: object) -> Task:
