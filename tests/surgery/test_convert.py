@@ -384,7 +384,7 @@ def test_extras_are_refused(method: str) -> None:
         ("oelm+gain", "logit gain"),
         ("oelm+core", "core"),
         ("oelm+rank=2", "low-rank update"),
-        ("oelm+norm", "logit gain"),
+        ("oelm+norm", "norm of queries and keys"),
         ("oelm+bias", "Q/K bias of its own"),
         ("oelm+thin=4", "Q/K width of its own"),
         ("oelm+one-draw", "one draw, which is for models from scratch"),

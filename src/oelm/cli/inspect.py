@@ -42,7 +42,8 @@ def inspect(
     counts = count_weights(config, chosen, steps)
     console = Console()
     console.print(f"[bold]{chosen.name}[/]: {SUMMARIES[chosen.name.split('+')[0]]}")
-    console.print(_describe_size(config), highlight=False)
+    thin = "" if chosen.thin is None else f"; Q and K heads of {chosen.thin}"
+    console.print(_describe_size(config) + thin, highlight=False)
     console.print(f"plan: {describe(chosen.plan)}\n", highlight=False)
     _print_counts(console, counts, frozen_ratio(config, chosen, steps))
     _print_flops(console, count_flops(config, chosen, total_steps=steps, tokens=1))

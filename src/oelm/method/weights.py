@@ -22,8 +22,9 @@ class Role(StrEnum):
     CORE = "core"
     LOW_RANK = "low-rank update"
     BIAS = "query and key bias"
+    """Those that train beside frozen matrices; a Hugging Face model's others belong to their matrix."""
     OTHER = "other"
-    """Whatever else a model has: poolers, heads, attention that was not chosen, Q/K biases that train."""
+    """Whatever else a model has: poolers, heads, attention that was not chosen."""
 
 
 QUERY_KEY_SIDE = frozenset(
