@@ -141,3 +141,14 @@ def test_in_the_engine() -> None:
     assert engine.optimised_names.isdisjoint(audit.frozen_names)
     engine.ensure_frozen(frozen_names(plan, table, 5, 10))
     assert engine.optimised_names == {name for name, _ in model.named_parameters()}
+
+
+def test_a_trained_start_freezes_nothing_yet_and_says_who_will() -> None:
+    model = tiny("gpt2")
+    audit = convert(model, "oelm+from=0.1")
+    assert (audit.frozen, audit.frozen_names) == (0, ())
+    assert all(site.query.written and not site.query.frozen for site in audit.sites)
+    assert "any other loop trains them to the end" in str(audit)
+    plan, table = audit.operation.method.plan, weight_table(model)
+    assert frozen_names(plan, table, 0, 10) == frozenset()
+    assert frozen_names(plan, table, 1, 10)
