@@ -17,6 +17,7 @@ from tokenizers import Tokenizer
 from oelm.base.errors import DataError
 from oelm.base.files import make_folder, read_json, refusing_storage, sweep_leftovers, write_json
 from oelm.config.manifest import DataManifest, Split, TokenizerInfo, TokenizerKind
+from oelm.data.ahead import encoded_ahead
 from oelm.data.corpus import Corpus, Scanned, open_corpus, routed_pieces, scan
 from oelm.data.holdout import Holdout, Routed, describe_holdout, hash_of
 from oelm.data.journal import JOURNAL_FILE, Journal, TokenWriter, Written, read_journal
@@ -43,7 +44,7 @@ from oelm.data.tokens import (
 )
 
 REQUEST_FILE = "request.json"
-CHUNK_CHARACTERS = 4 << 20
+CHUNK_CHARACTERS = 2 << 20
 """Text that is encoded, written and entered into the journal at once."""
 TOKENIZER_TEXT_BYTES = 200_000_000
 """A BPE tokenizer is learnt from about this much text at most: pieces spread evenly over a larger corpus."""
@@ -146,8 +147,8 @@ def _encode(
     progress.advance(journal.text_bytes)
     rest = itertools.islice(routed_pieces(corpus, scanned.plan), journal.pieces, None)
     with TokenWriter(out, journal, dtype=dtype, end_of_text=end_of_text_id(tokenizer)) as writer:
-        for chunk in _chunks(rest):
-            writer.append(chunk, encode([routed.piece.text for routed in chunk]))
+        for chunk, ids in encoded_ahead(_chunks(rest), encode):
+            writer.append(chunk, ids)
             progress.advance(sum(utf8_size(routed.piece.text) for routed in chunk))
         return writer.journal
 
