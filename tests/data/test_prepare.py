@@ -121,6 +121,19 @@ def test_a_tokenizer_can_be_used_again(tmp_path):
     assert len(decoded(tmp_path / "two", "train")) == 27
 
 
+def test_a_tokenizer_that_truncates_and_pads_gives_the_same_tokens_and_is_told_of(tmp_path):
+    run(small(), tmp_path / "one")
+    foreign = load_tokenizer(tmp_path / "one" / "tokenizer.json")
+    foreign.enable_truncation(8)
+    foreign.enable_padding(length=12)
+    foreign.save(str(tmp_path / "foreign.json"))
+    progress = StopAfterChunks(1_000_000)
+    prepare(small(tokenizer_files=(str(tmp_path / "foreign.json"),)), tmp_path / "two", progress=progress)
+    assert contents(tmp_path / "two") == contents(tmp_path / "one")
+    assert len(progress.said) == 1
+    assert "foreign.json: truncation and padding ignored" in progress.said[0]
+
+
 def test_a_wide_vocabulary_needs_32_bits(tmp_path):
     letters = str.maketrans("0123456789", "abcdefghij")
     names = "".join(f"{number * 7919 % 10**6:06} " for number in range(80_000)).translate(letters)

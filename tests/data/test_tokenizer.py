@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer, processors
 
 from oelm.base.errors import DataError
 from oelm.config.manifest import TokenizerKind
@@ -20,6 +21,7 @@ from oelm.data.tokenizer import (
     encoder,
     end_of_text_id,
     gpt2_tokenizer,
+    ignored_settings,
     load_tokenizer,
     save_tokenizer,
     train_bpe,
@@ -67,6 +69,24 @@ def test_a_saved_tokenizer_encodes_the_same(tmp_path):
     for text in islice(stories(9), 20):
         assert loaded.encode(text).ids == BPE.encode(text).ids
     assert len(BPE.encode(text).ids) < 0.6 * len(text)
+
+
+def test_what_would_change_the_text_is_switched_off(tmp_path):
+    text = next(stories(9))
+    foreign = Tokenizer.from_str(BPE.to_str())
+    foreign.enable_truncation(5)
+    foreign.enable_padding(length=2000)
+    foreign.model.dropout = 0.5
+    end = (END_OF_TEXT, end_of_text_id(BPE))
+    foreign.post_processor = processors.TemplateProcessing(single=f"{END_OF_TEXT} $A", special_tokens=[end])
+    foreign.save(str(tmp_path / "tokenizer.json"))
+    [cut] = foreign.encode_batch([text], add_special_tokens=False)
+    assert len(cut.ids) == 2000 != len(BPE.encode(text).ids)  # or the test shows nothing
+    [ids] = encoder(TokenizerKind.BPE, load_tokenizer(tmp_path / "tokenizer.json"))([text])
+    assert ids.tolist() == BPE.encode(text).ids
+    assert ignored_settings(tmp_path / "tokenizer.json") == ["truncation", "padding", "dropout"]
+    save_tokenizer(load_tokenizer(tmp_path / "tokenizer.json"), tmp_path / "again.json")
+    assert ignored_settings(tmp_path / "again.json") == []
 
 
 def test_training_is_the_same_in_every_process():

@@ -29,6 +29,7 @@ from oelm.data.tokenizer import (
     encoder,
     end_of_text_id,
     gpt2_tokenizer,
+    ignored_settings,
     load_tokenizer,
     save_tokenizer,
     train_bpe,
@@ -68,6 +69,7 @@ def prepare(
             if (out / MANIFEST_FILE).exists():
                 return _verified(request, out)
         tokenizer = _ready_tokenizer(request)
+        _tell_ignored(request, report)
         corpus = open_corpus(request)  # whatever is missing is noticed before anything is written
         stack.enter_context(_alone(make_folder(out)))
         if overwrite:
@@ -121,6 +123,15 @@ def _ready_tokenizer(request: PrepareRequest) -> Tokenizer | None:
             return gpt2_tokenizer(files)
         case TokenizerKind.BPE:
             return load_tokenizer(files[0]) if files else None
+
+
+def _tell_ignored(request: PrepareRequest, progress: Progress) -> None:
+    """Say which settings of a given tokenizer.json have no effect; vocabulary and merges (two files) have none."""
+    if len(request.tokenizer_files) != 1:
+        return
+    [path] = request.tokenizer_files
+    if ignored := ignored_settings(Path(path)):
+        progress.say(f"{path}: {' and '.join(ignored)} ignored, every document is encoded whole")
 
 
 def _learnt_tokenizer(request: PrepareRequest, corpus: Corpus, scanned: Scanned, progress: Progress) -> Tokenizer:

@@ -2,9 +2,11 @@
 
 Text never becomes a special token: a document that contains the literal `<|endoftext|>` gets ordinary tokens
 that spell it, and only the code that joins documents writes the special id. `tokenizer.json` does not carry
-that setting, so tokenizers are read through `load_tokenizer`.
+that setting, so tokenizers are read through `load_tokenizer`. It also switches off what a `tokenizer.json` of other
+origin may carry and what would change the text: truncation, padding and random merges (BPE dropout).
 """
 
+import json
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -67,7 +69,10 @@ def gpt2_tokenizer(files: Sequence[Path]) -> Tokenizer:
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
-    """Read a `tokenizer.json` that has an end-of-text token; special tokens in text are not parsed."""
+    """Read a `tokenizer.json` that has an end-of-text token; its ids are those of the whole text and of nothing else.
+
+    Special tokens in text are not parsed; truncation, padding and dropout are ignored (see `ignored_settings`).
+    """
     if not path.is_file():
         raise DataError(f"there is no tokenizer {path}", "give the path of an existing tokenizer.json")
     try:
@@ -76,7 +81,14 @@ def load_tokenizer(path: Path) -> Tokenizer:
         raise DataError(f"{path} is not a tokenizer.json: {error}", "give a file made by tokenizers") from error
     if tokenizer.token_to_id(END_OF_TEXT) is None:
         raise DataError(f"the tokenizer {path} has no {END_OF_TEXT}", "use one that has it, or train one")
-    return _ignoring_special_text(tokenizer)
+    return _ignoring_special_text(_whole_text(tokenizer))
+
+
+def ignored_settings(path: Path) -> list[str]:
+    """What `load_tokenizer` switches off in a readable `tokenizer.json`: truncation, padding, dropout, or nothing."""
+    stored: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    found = [name for name in ("truncation", "padding") if stored.get(name)]
+    return [*found, "dropout"] if stored["model"].get("dropout") else found
 
 
 def save_tokenizer(tokenizer: Tokenizer, path: Path) -> None:
@@ -139,6 +151,14 @@ def _finished(tokenizer: Tokenizer) -> Tokenizer:
 def _byte_level(tokenizer: Tokenizer) -> Tokenizer:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer
+
+
+def _whole_text(tokenizer: Tokenizer) -> Tokenizer:
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    if isinstance(tokenizer.model, models.BPE):
+        tokenizer.model.dropout = None
     return tokenizer
 
 
