@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from oelm.config.method import KeySource, Method, Projection
 from oelm.config.model import GPTConfig
 from oelm.method.projections import HeadShape, coordinate_frame, key_heads
+from oelm.model.causal import causal_attention
 from oelm.model.projecting import mix_with_previous, project
 
 
@@ -79,19 +80,13 @@ class Attention(nn.Module):
         q_BTD, k_BTD, v_BTD = self.queries_keys_values(x_BTD)
         q_BHTK = self.split_heads(q_BTD) if self.core_HKK is None else self.through_core(q_BTD, self.core_HKK)
         k_BHSK, v_BHSK = self.split_heads(self.scaled_keys(k_BTD, cache)), self.split_heads(v_BTD)
-        past = cache.length if cache is not None else 0
-        if cache is not None:
+        if cache is None:
+            y_BHTK = causal_attention(q_BHTK, k_BHSK, v_BHSK, self.dropout if self.training else 0.0)
+        else:
             cache.last_key_B1D = k_BTD[:, -1:]
             k_BHSK, v_BHSK = cache.append(k_BHSK, v_BHSK)
-        tokens = x_BTD.shape[1]
-        y_BHTK = F.scaled_dot_product_attention(
-            q_BHTK,
-            k_BHSK,
-            v_BHSK,
-            attn_mask=_causal_mask(tokens, past + tokens, x_BTD.device) if past and tokens > 1 else None,
-            dropout_p=self.dropout if self.training else 0.0,
-            is_causal=not past,
-        )
+            mask_TS = _causal_mask(x_BTD.shape[1], cache.length, x_BTD.device)
+            y_BHTK = F.scaled_dot_product_attention(q_BHTK, k_BHSK, v_BHSK, attn_mask=mask_TS)
         y_BTD: Tensor = self.o(y_BHTK.transpose(1, 2).flatten(2))
         return y_BTD
 
@@ -151,6 +146,8 @@ def _matrix(projection: Projection, width: int) -> nn.Linear | None:
     return None if projection is Projection.COORDINATE_FRAME else nn.Linear(width, width, bias=False)
 
 
-def _causal_mask(queries: int, keys: int, device: torch.device) -> Tensor:
-    """The last `queries` of `keys` positions look back: True where attention is allowed."""
+def _causal_mask(queries: int, keys: int, device: torch.device) -> Tensor | None:
+    """The last `queries` of `keys` positions look back: True where attention is allowed; one alone may look at all."""
+    if queries == 1:
+        return None
     return torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)
