@@ -62,7 +62,8 @@ INDIFFERENT: dict[str, Any] = {
     "machine.device": "cuda",
     "machine.save_every": 7,
     "machine.log_every": 3,
-    "machine.compile", "machine.checkpoint_activations": True,
+    "machine.compile": True,
+    "machine.checkpoint_activations": True,
     "machine.tensorboard": False,
     "study": {"study": "screening", "stage": "final", "primary": "oelm"},
 }
