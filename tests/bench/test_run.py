@@ -127,3 +127,14 @@ def test_compiled_contestants_say_how_long_it_took():
     rows = {row.name: row for row in run(request).steps[0].rows}
     assert list(rows) == ["baseline", "plain PyTorch GPT", "plain PyTorch GPT, compiled"]
     assert rows["baseline"].first_seconds > 10 * rows["baseline"].median_seconds
+
+
+def test_a_profile_says_where_the_time_goes():
+    (profile,) = run(tiny(What.PROFILE)).profiles
+    assert [row.method for row in profile.rows] == ["baseline", "oelm"]
+    for row in profile.rows:
+        assert sum(row.shares.values()) == pytest.approx(1)
+        assert all(share >= 0 for share in row.shares.values()), row
+        assert row.shares["products"] > 0
+        assert row.shares["AdamW and clipping"] > 0
+        assert row.step_seconds > 0
