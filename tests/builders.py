@@ -25,8 +25,25 @@ MODIFIED = (
     "oelm-q+shift+gain",
     "oelm-frame+rolled+freeze=0.25",
     "orthogonal-trained+rolled+rank=2+gain",
+    "oelm-frame+core",
+    "oelm-frame+rank=32",
+    "oelm-core+rank=16",
+    "oelm+tied+shift+gain+rank=4",
+    "baseline+thin=3",
+    "oelm-core+thin=4+rank=2",
+    "oelm-frame+core+thin=3",
+    "oelm-q+thin=2+shift",
+    "oelm-core+one-draw",
+    "oelm-frame+core+strided",
+    "oelm-frame+thin=4+rolled+strided",
+    "oelm-q+strided",
+    "oelm+bias",
+    "oelm-frame+bias+core+strided",
+    "oelm-core+gain=2+qk-lr=0.3",
 )
-VARIETY = (*METHODS, *MODIFIED)
+NORMED = ("baseline+norm", "oelm-core+bias+norm", "oelm-frame+rolled+gain=4+norm+thin=3+strided", "oelm+norm")
+"""Not linear in x, so they cannot be exported."""
+VARIETY = (*METHODS, *MODIFIED, *NORMED)
 
 
 def bold_model(method: str, config: GPTConfig = SMALL, seed: int = 0) -> GPT:

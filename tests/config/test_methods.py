@@ -6,6 +6,7 @@ from oelm.config.method import (
     EveryNth,
     Extras,
     FreezingPlan,
+    From,
     KeySource,
     OnlyLayers,
     Projection,
@@ -37,6 +38,7 @@ NAMES = [
     "oelm-frame",
     "oelm-lowrank",
     "oelm-core",
+    "blind",
 ]
 
 
@@ -80,6 +82,15 @@ def test_what_the_names_mean() -> None:
         ("oelm+core", "extras", Extras(core=True)),
         ("oelm+rank=4", "extras", Extras(rank=4)),
         ("oelm+layer-lr=0.9", "extras", Extras(layer_lr=0.9)),
+        ("oelm+norm", "extras", Extras(norm=True, gain=True)),
+        ("oelm+gain=2", "extras", Extras(gain=True, gain_start=2)),
+        ("oelm+bias", "extras", Extras(bias=True)),
+        ("oelm+qk-lr=0.3", "extras", Extras(query_key_lr=0.3)),
+        ("oelm+thin=8", "thin", 8),
+        ("oelm+one-draw", "one_draw", True),
+        ("oelm-frame+strided", "strided", True),
+        ("oelm+from=0.1", "plan", FreezingPlan(when=From(start=0.1))),
+        ("oelm+from=100", "plan", FreezingPlan(when=From(start=100))),
         ("oelm+query=xavier", "query", Projection.XAVIER),
         ("oelm+key=normal", "key", Projection.NORMAL),
         ("oelm-q+query=global-orthogonal", "query", Projection.GLOBAL_ORTHOGONAL),
@@ -115,7 +126,7 @@ def test_every_modifier_shows_how_to_write_it() -> None:
     for key, (_, usage) in MODIFIERS.items():
         example = usage.split(":")[0].split(" ")[0].rstrip(",")
         assert example.removeprefix("+").split("=")[0] == key
-        base = "baseline" if key == "matched" else "oelm"
+        base = {"matched": "baseline", "strided": "oelm-frame"}.get(key, "oelm")
         assert parse_method(base + example).name == base + example
 
 
@@ -125,6 +136,10 @@ def test_every_modifier_shows_how_to_write_it() -> None:
         ("oelm-frame+shift", "oelm-frame"),
         ("oelm-frame+shift+gain+rank=8", "oelm-frame+rank=8"),
         ("oelm+freeze=qk", "oelm"),
+        ("oelm+gain+norm", "oelm+norm"),
+        ("oelm+gain=2+norm", "oelm+norm+gain=2"),
+        ("oelm-core+gain=1", "oelm-core"),
+        ("oelm-core+thin=4+gain=2", "oelm-core+gain=2+thin=4"),
         ("oelm+freeze=0.075", "oelm"),
         ("oelm-random-matched+matched", "oelm-random-matched"),
         (" baseline+shift+gain ", "baseline+shift+gain"),
@@ -152,6 +167,25 @@ def test_a_modifier_that_changes_nothing_is_not_part_of_the_name(text: str, name
         ("oelm+rank", "cannot read +rank", "+rank=8"),
         ("oelm+rank=-1", "greater than or equal to 0", "+rank=8"),
         ("oelm+layer-lr=2", "less than or equal to 1", "+layer-lr=0.9"),
+        ("oelm+gain=0", "greater than 0", "+gain=2"),
+        ("oelm+gain=much", "cannot read +gain=much", "+gain=2"),
+        ("oelm+norm=2", "+norm takes no value", "write +norm"),
+        ("oelm+bias=2", "+bias takes no value", "write +bias"),
+        ("oelm+thin=0", "greater than or equal to 1", "+thin=8"),
+        ("oelm+thin", "cannot read +thin", "+thin=8"),
+        ("oelm+qk-lr=0", "greater than 0", "+qk-lr=0.3"),
+        ("oelm+strided", "only a coordinate frame can be strided", "+strided"),
+        ("oelm-frame+one-draw", "the same in every layer already", "+one-draw"),
+        ("oelm-qr+one-draw", "only drawn matrices", "+one-draw"),
+        ("oelm+from=0", "greater than or equal to 1", "+from=0.1"),
+        ("baseline+from=0.1", "freezes nothing", "start from a frozen method"),
+        ("blind+shift", "blind attention has no Q and K", "+shift"),
+        ("blind+thin=2", "blind attention has no Q and K", "+thin"),
+        ("blind+qk-lr=2", "blind attention has no Q and K", "+qk-lr"),
+        ("blind+rolled", "blind attention has no Q and K", "+rolled"),
+        ("blind+strided", "blind attention has no Q and K", "+strided"),
+        ("blind+query=normal", "blind attention has no Q and K", "+query"),
+        ("blind+freeze=qk", "matches nothing", "+freeze"),
         ("oelm+freeze=all", "cannot read +freeze=all", "+freeze=q, k, qk or a ratio"),
         ("oelm+freeze=0.1", "cannot be reached", "0.075"),
         ("oelm+freeze=0.9", "cannot be reached", "0.833"),
@@ -229,6 +263,11 @@ def test_freeze_ratios_as_shares_of_the_ffn() -> None:
         ("oelm-core", "baseline+shift+gain"),
         ("oelm-q+gain", "baseline+gain"),
         ("oelm+layer-lr=0.9+until=5", "baseline+layer-lr=0.9"),
+        ("blind", "baseline"),
+        ("oelm-frame+core+thin=4+strided", "baseline+shift+gain+thin=4"),
+        ("oelm-core+one-draw+bias+norm", "baseline+shift+norm+bias"),
+        ("oelm-core+gain=2+norm+qk-lr=0.3", "baseline+shift+norm+gain=2+qk-lr=0.3"),
+        ("oelm-core+gain=4+from=0.1", "baseline+shift+gain=4"),
     ],
 )
 def test_the_fair_control_has_the_same_extras(method: str, control: str) -> None:

@@ -5,6 +5,7 @@ from pydantic import ValidationError
 
 from builders import run_config
 from oelm.base.errors import ConfigError
+from oelm.config.method import Extras, Method
 from oelm.config.model import GPTConfig
 from oelm.config.run import OptimConfig, RunConfig
 from oelm.config.settings import fingerprint, parse, read_yaml, write_yaml
@@ -81,6 +82,9 @@ METHODS = [
     "oelm-core+thaw=0.2..0.8",
     "oelm+freeze=0.25+layers=0,2+until=30",
     "oelm+all-but-last=1+every=3",
+    "oelm-core+bias+norm+gain=2+thin=3+qk-lr=0.3+one-draw+from=0.1",
+    "oelm-frame+strided",
+    "blind",
 ]
 
 
@@ -90,6 +94,22 @@ def test_yaml_there_and_back(method: str, tmp_path: Path) -> None:
     write_yaml(config, tmp_path / "config.yaml")
     assert read_yaml(RunConfig, tmp_path / "config.yaml") == config
     assert read_yaml(RunConfig, tmp_path / "config.yaml").fingerprint == config.fingerprint
+
+
+def test_later_fields_are_written_only_where_they_say_something() -> None:
+    """So that what was written before there were such fields keeps its content and its fingerprint."""
+    for method in ("oelm", "baseline", "oelm-core+thaw=0.2..0.8"):
+        written = run_config(method).model_dump(mode="json")["method"]
+        assert not written.keys() & Method.later
+        assert not written["extras"].keys() & Extras.later
+        assert written.keys() | Method.later == Method.model_fields.keys()
+        assert written["extras"].keys() | Extras.later == Extras.model_fields.keys()
+    plain, written = run_config(), run_config("oelm+norm+thin=3").numbers()["method"]
+    assert (written["thin"], written["extras"]["norm"]) == (3, True)
+    assert not written.keys() & {"name", "blind", "strided", "one_draw"}, "names are no numbers"
+    levers = ("bias", "norm", "gain", "gain=2", "qk-lr=0.3", "thin=3", "one-draw", "from=0.1", "until=0.1")
+    fingerprints = {run_config(f"oelm+{lever}").fingerprint for lever in levers} | {plain.fingerprint}
+    assert len(fingerprints) == len(levers) + 1
 
 
 def test_yaml_reads_a_learning_rate_as_people_write_it(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from builders import SMALL, VARIETY, bold_model, random_tokens, relative_error
 from oelm.base.errors import ConfigError
 from oelm.base.runtime import generator_for
 from oelm.evaluate.generation import Sampling, choose, generate
+from oelm.model.blind import BlindCache
 from oelm.model.gpt import GPT, Cache
 from oelm.model.projecting import mix_with_previous
 
@@ -42,14 +43,14 @@ def test_logits_with_a_cache_equal_those_without(method: str, sizes: tuple[int, 
 def damage(what: str, cache: Cache) -> None:
     """Spoil a cache of five tokens."""
     for layer in cache:
-        assert layer.last_key_B1D is not None
+        assert layer.last_key_B1E is not None
         match what:
             case "nothing":
                 pass
             case "the last key after its shift":
-                layer.last_key_B1D = layer._k_BHCK[:, :, 4:5].transpose(1, 2).flatten(2)
+                layer.last_key_B1E = layer._k_BHCK[:, :, 4:5].transpose(1, 2).flatten(2)
             case "no last key":
-                layer.last_key_B1D = torch.zeros_like(layer.last_key_B1D)
+                layer.last_key_B1E = torch.zeros_like(layer.last_key_B1E)
             case "keys in another order":
                 layer._k_BHCK[:, :, :5] = layer._k_BHCK[:, :, :5].flip(2)
             case "one token too few":
@@ -74,6 +75,21 @@ def test_a_cache_that_forgets_something_is_noticed(method: str) -> None:
 
 
 @torch.no_grad()
+def test_a_blind_cache_that_forgets_something_is_noticed() -> None:
+    model, tokens_BT = bold_model("blind"), random_tokens(SMALL, 2, 9)
+    expected = model(tokens_BT)[:, 5:]
+    for forgotten in (None, "sum", "count"):
+        cache = model.new_cache(2)
+        model.encode(tokens_BT[:, :5], cache)
+        for layer in cache[1:]:  # the bottom one's length also gives the positions
+            assert isinstance(layer, BlindCache)
+            layer.sum_B1D = None if forgotten == "sum" else layer.sum_B1D
+            layer.length = 4 if forgotten == "count" else layer.length
+        error = relative_error(model.logits(model.encode(tokens_BT[:, 5:], cache)), expected)
+        assert error > 1e-4 if forgotten else error < TOLERANCE
+
+
+@torch.no_grad()
 def test_the_cache_holds_shifted_keys_and_the_last_one_as_it_was() -> None:
     model = bold_model("baseline+shift")
     attention = model.layers[0].attention
@@ -82,7 +98,7 @@ def test_the_cache_holds_shifted_keys_and_the_last_one_as_it_was() -> None:
     attention(x_BTD, cache)
     _, k_BTD, _ = attention.queries_keys_values(x_BTD)
     m_H = attention.shift_H.sigmoid()
-    assert torch.equal(cache.last_key_B1D, k_BTD[:, -1:])
+    assert torch.equal(cache.last_key_B1E, k_BTD[:, -1:])
     assert torch.equal(cache._k_BHCK[:, :, :4], attention.split_heads(mix_with_previous(k_BTD, 1 - m_H, m_H)))
 
 

@@ -12,6 +12,7 @@ from oelm.config.method import (
     Always,
     EveryNth,
     FreezingPlan,
+    From,
     LayerChoice,
     Moment,
     OnlyLayers,
@@ -48,6 +49,17 @@ def test_until_thaws_at_its_step(end: Moment, total: int, last_frozen: int) -> N
     assert frozen_steps(Until(end=end), total) == list(range(last_frozen + 1))
 
 
+@pytest.mark.parametrize(("start", "total", "first"), [(1, 100, 1), (30, 100, 30), (0.3, 100, 30), (0.001, 10, 1)])
+def test_from_freezes_at_its_step_and_for_good(start: Moment, total: int, first: int) -> None:
+    assert frozen_steps(From(start=start), total) == list(range(first, total))
+
+
+@pytest.mark.parametrize(("start", "total"), [(100, 100), (1000, 100), (0.99, 20), (1, 1)])
+def test_a_plan_that_would_never_begin_is_refused(start: Moment, total: int) -> None:
+    with pytest.raises(FreezeError, match=r"nothing would be frozen.*Fix: start earlier"):
+        frozen_steps(From(start=start), total)
+
+
 def test_a_share_of_a_short_run_is_at_least_one_step() -> None:
     """A plan that freezes in no step at all would be a silent baseline."""
     assert frozen_steps(Until(end=0.01), 10) == [0]
@@ -76,6 +88,7 @@ whens = st.one_of(
     st.just(Always()),
     st.builds(Until, end=st.integers(1, 50) | st.floats(0.05, 0.95)),
     st.builds(EveryNth, n=st.integers(2, 9)),
+    st.builds(From, start=st.integers(1, 49) | st.floats(0.05, 0.95)),
     st.builds(lambda start, more: TopDownThaw(start=start, end=start + more), st.integers(1, 20), st.integers(0, 30)),
 )
 
@@ -86,7 +99,7 @@ def test_the_calendar_is_a_function_of_the_step(when: When, order: list[int]) ->
     plan, table = FreezingPlan(when=when), weight_table(SMALL, METHODS["oelm"])
     straight = [frozen_names(plan, table, step, 50) for step in range(50)]
     assert {step: frozen_names(plan, table, step, 50) for step in order} == dict(enumerate(straight))
-    assert straight[0], "every calendar starts frozen"
+    assert bool(straight[0]) is not isinstance(when, From), "every calendar starts frozen but one"
 
 
 @pytest.mark.parametrize(
@@ -179,6 +192,7 @@ def test_freeze_ratios_are_reached_to_the_weight(ratio: str, achieved: float) ->
         ("oelm+freeze=k+until=0.1", "K frozen, until 0.1 of the steps"),
         ("oelm+all-but-last=2+thaw=10..0.5", "thawing top-down from step 10 to 0.5 of the steps"),
         ("oelm+every=4", "trained every 4 steps only"),
+        ("oelm+from=0.1", "Q and K frozen, from 0.1 of the steps on, trained before"),
     ],
 )
 def test_plans_in_words(method: str, words: str) -> None:

@@ -8,7 +8,15 @@ from torch import Tensor
 
 from oelm.base.runtime import generator_for
 from oelm.config.method import KeySource, Projection, Scale
-from oelm.method.projections import PROJECTIONS, HeadShape, gain, key_heads, orthonormal_rows
+from oelm.method.projections import (
+    PROJECTIONS,
+    HeadShape,
+    frame_coordinates,
+    frame_matrix,
+    gain,
+    key_heads,
+    orthonormal_rows,
+)
 
 SHAPE = HeadShape(heads=4, head_width=8, model_width=32)
 RANDOM = sorted(set(Projection) - {Projection.COORDINATE_FRAME})
@@ -116,6 +124,21 @@ def test_a_coordinate_frame_reads_its_own_coordinates(shape: HeadShape) -> None:
     read_HK = draw(Projection.COORDINATE_FRAME, shape) @ x_D
     expected = [[h * shape.head_width + k for k in range(shape.head_width)] for h in range(shape.heads)]
     assert read_HK.tolist() == expected
+
+
+def test_frames_that_are_thin_or_strided() -> None:
+    thin = HeadShape(heads=3, head_width=2, model_width=12)
+    assert frame_coordinates(thin, strided=False).tolist() == [[0, 1], [4, 5], [8, 9]]
+    assert frame_coordinates(thin, strided=True).tolist() == [[0, 3], [1, 4], [2, 5]]
+    full = HeadShape(heads=3, head_width=4, model_width=12)
+    assert torch.equal(frame_matrix(full, strided=False), draw(Projection.COORDINATE_FRAME, full))
+    assert frame_coordinates(full, strided=True).tolist() == [[0, 3, 6, 9], [1, 4, 7, 10], [2, 5, 8, 11]]
+    for shape in (thin, full):
+        x_D = torch.arange(12, dtype=torch.float64)
+        for strided in (False, True):
+            w_HKD = frame_matrix(shape, strided=strided)
+            assert (w_HKD @ x_D).tolist() == frame_coordinates(shape, strided=strided).tolist()
+            assert max(within(w_HKD), across(w_HKD)) == 0
 
 
 def test_signs_are_fixed_by_the_diagonal_of_r() -> None:

@@ -11,6 +11,7 @@ from builders import SMALL, VARIETY, built, embolden, relative_error
 from oelm.base.runtime import generator_for
 from oelm.config.methods import parse_method
 from oelm.model.attention import Attention, LowRank
+from oelm.model.blind import BlindAttention
 from oelm.model.gpt import GPT
 from oelm.model.projecting import mix_with_previous, project
 
@@ -30,7 +31,11 @@ class Definition:
     m_H: Tensor
     factor_H: Tensor
     core_HKK: Tensor
-    scale: float = 1 / math.sqrt(K)
+    scale: float
+    q_bias_HK: Tensor
+    k_bias_HK: Tensor
+    normed: bool = False
+    norm_epsilon: float = 1e-6
 
     def __call__(self, x_BTD: Tensor) -> Tensor:
         return torch.stack([self.one_text(x_TD) for x_TD in x_BTD])
@@ -41,61 +46,99 @@ class Definition:
 
     def one_head(self, h: int, t: int, x_TD: Tensor) -> Tensor:
         """sum over u <= t of softmax_u(s(t, u)) v_u."""
-        q_K = self.q_HKD[h] @ x_TD[t]
+        q_K = self.norm(self.q_HKD[h] @ x_TD[t] + self.q_bias_HK[h])
         scores = [self.factor_H[h] * (q_K @ self.core_HKK[h] @ self.key(h, u, x_TD)) * self.scale for u in range(t + 1)]
         weights = torch.stack(scores).softmax(0)
         return torch.stack([weights[u] * (self.v_HKD[h] @ x_TD[u]) for u in range(t + 1)]).sum(0)
 
     def key(self, h: int, u: int, x_TD: Tensor) -> Tensor:
-        """(1 - m) k_u + m k_{u-1}, with k_{-1} = k_0."""
-        k_K, before_K = self.k_HKD[h] @ x_TD[u], self.k_HKD[h] @ x_TD[max(0, u - 1)]
-        return (1 - self.m_H[h]) * k_K + self.m_H[h] * before_K
+        """(1 - m) k_u + m k_{u-1}, with k_{-1} = k_0; then the norm."""
+        k_K, before_K = (self.k_HKD[h] @ x_TD[i] + self.k_bias_HK[h] for i in (u, max(0, u - 1)))
+        return self.norm((1 - self.m_H[h]) * k_K + self.m_H[h] * before_K)
+
+    def norm(self, x_K: Tensor) -> Tensor:
+        """x / rms(x), where there is a norm."""
+        return x_K / (sum(x * x for x in x_K) / len(x_K) + self.norm_epsilon).sqrt() if self.normed else x_K
 
 
-def definition_of(attention: Attention) -> Definition:
+def frame_of(attention: Attention) -> Tensor:
+    """The identity's rows that each head reads: of its slice, or strided every H-th, the first K."""
+    heads, head_width, width = attention.shape
+    starts, step = ([*range(heads)], heads) if attention.is_strided else ([*range(0, width, width // heads)], 1)
+    eye_DD = torch.eye(width, dtype=torch.float64)
+    return torch.stack([eye_DD[[start + i * step for i in range(head_width)]] for start in starts])
+
+
+def definition_of(attention: Attention | BlindAttention) -> Definition:
     """The same numbers, differentiable; a frame is an explicit identity and a shared key an explicit copy."""
-    eye_HKD = torch.eye(D, dtype=torch.float64).view(H, K, D)
-    ones_H, eye_HKK = torch.ones(H, dtype=torch.float64), torch.eye(K, dtype=torch.float64).expand(H, K, K)
-    q_HKD = eye_HKD if attention.q is None else attention.q.weight.view(H, K, D)
-    k_HKD = eye_HKD if attention.k is None else attention.k.weight.view(H, K, D)
+    ones_H = torch.ones(H, dtype=torch.float64)
+    v_HKD, o_DD = attention.v.weight.view(H, K, D), attention.o.weight
+    if isinstance(attention, BlindAttention):  # all logits are zero
+        zero_HKD, eye_HKK = torch.zeros(H, K, D, dtype=torch.float64), torch.eye(K, dtype=torch.float64).expand(H, K, K)
+        zero_HK = zero_HKD[..., 0]
+        return Definition(zero_HKD, zero_HKD, v_HKD, o_DD, 0 * ones_H, ones_H, eye_HKK, 1.0, zero_HK, zero_HK)
+    shape = attention.shape
+    eye_HKK = torch.eye(shape.head_width, dtype=torch.float64).expand(H, shape.head_width, shape.head_width)
+    q_HKD = frame_of(attention) if attention.q is None else attention.q.weight.view(shape)
+    k_HKD = frame_of(attention) if attention.k is None else attention.k.weight.view(shape)
     if attention.key_heads is not None:
         k_HKD = torch.stack([q_HKD[head] for head in attention.key_heads])
+    zero_E = torch.zeros(H * shape.head_width, dtype=torch.float64)
     return Definition(
-        q_HKD=q_HKD + update_of(attention.q_update),
-        k_HKD=k_HKD + update_of(attention.k_update),
-        v_HKD=attention.v.weight.view(H, K, D),
-        o_DD=attention.o.weight,
+        q_HKD=q_HKD + update_of(attention.q_update, q_HKD),
+        k_HKD=k_HKD + update_of(attention.k_update, k_HKD),
+        v_HKD=v_HKD,
+        o_DD=o_DD,
         m_H=0 * ones_H if attention.shift_H is None else 1 / (1 + (-attention.shift_H).exp()),
         factor_H=ones_H if attention.gain_H is None else attention.gain_H.exp(),
         core_HKK=eye_HKK if attention.core_HKK is None else attention.core_HKK,
+        scale=1 / math.sqrt(shape.head_width),
+        q_bias_HK=(zero_E if attention.q_bias_E is None else attention.q_bias_E).view(H, -1),
+        k_bias_HK=(zero_E if attention.k_bias_E is None else attention.k_bias_E).view(H, -1),
+        normed=attention.has_norm,
     )
 
 
-def update_of(update: LowRank | None) -> Tensor:
-    zero = torch.zeros(H, K, D, dtype=torch.float64)
-    return zero if update is None else (update.up.weight @ update.down.weight).view(H, K, D)
+def update_of(update: LowRank | None, like_HKD: Tensor) -> Tensor:
+    return torch.zeros_like(like_HKD) if update is None else (update.up.weight @ update.down.weight).view_as(like_HKD)
 
 
-def bold_attention(method: str) -> Attention:
-    attention = Attention(SMALL, parse_method(method)).double()
-    embolden(attention)
+def bold_attention(method: str, layer: int = 0) -> Attention:
+    attention = bold_any_attention(method, layer)
+    assert isinstance(attention, Attention)
     return attention
 
 
-def gradients(output: Tensor, attention: Attention) -> dict[str, Tensor]:
+def bold_any_attention(method: str, layer: int = 0) -> Attention | BlindAttention:
+    parsed = parse_method(method)
+    attention = BlindAttention(SMALL) if parsed.blind else Attention(SMALL, parsed, layer)
+    embolden(attention.double())
+    return attention
+
+
+def gradients(output: Tensor, attention: Attention | BlindAttention) -> dict[str, Tensor]:
     weights_BTD = torch.randn(output.shape, dtype=torch.float64, generator=generator_for(0, "loss"))
     names, parameters = zip(*attention.named_parameters(), strict=True)
-    return dict(zip(names, torch.autograd.grad((output * weights_BTD).sum(), parameters), strict=True))
+    found = torch.autograd.grad((output * weights_BTD).sum(), parameters, allow_unused=True)  # zero logits use no core
+    return {name: gradient for name, gradient in zip(names, found, strict=True) if gradient is not None}
 
 
+@pytest.mark.parametrize("layer", [0, 1])
 @pytest.mark.parametrize("method", VARIETY)
-def test_outputs_and_gradients_are_those_of_the_definition(method: str) -> None:
-    attention = bold_attention(method)
+def test_outputs_and_gradients_are_those_of_the_definition(method: str, layer: int) -> None:
+    if layer and "strided" not in method:
+        return  # the layers are alike
+    attention = bold_any_attention(method, layer)
     ours, theirs = attention(X_BTD), definition_of(attention)(X_BTD)
     assert relative_error(ours, theirs) < TOLERANCE
     expected = gradients(theirs, attention)
+    assert expected.keys() == dict(attention.named_parameters()).keys()
     for name, gradient in gradients(ours, attention).items():
-        assert relative_error(gradient, expected[name]) < 1e-10, name
+        if name == "k_bias_E" and not attention.has_norm:
+            # softmax does not see what all keys have in common
+            assert max(gradient.abs().max(), expected[name].abs().max()) < TOLERANCE
+        else:
+            assert relative_error(gradient, expected[name]) < 1e-10, name
 
 
 @pytest.mark.parametrize("method", ["baseline", "oelm-core+rank=2", "oelm-q+shift+gain", "baseline+rolled+shift+core"])
@@ -125,10 +168,37 @@ def test_a_wrong_extra_disagrees() -> None:
         replace(right, factor_H=torch.ones_like(right.factor_H)),
         replace(right, core_HKK=right.core_HKK.transpose(1, 2)),
         replace(right, core_HKK=torch.eye(K, dtype=torch.float64).expand(H, K, K)),
-        replace(right, q_HKD=right.q_HKD - update_of(attention.q_update)),
-        replace(right, k_HKD=right.k_HKD - update_of(attention.k_update)),
+        replace(right, q_HKD=right.q_HKD - update_of(attention.q_update, right.q_HKD)),
+        replace(right, k_HKD=right.k_HKD - update_of(attention.k_update, right.k_HKD)),
     ]
     assert min(relative_error(output, twin(X_BTD)) for twin in wrong) > 1e-3
+
+
+@pytest.mark.parametrize("method", ["oelm-core+bias+norm+thin=4", "oelm-frame+bias+thin=4+strided", "baseline+thin=3"])
+def test_a_wrong_lever_disagrees(method: str) -> None:
+    attention = bold_attention(method, layer=1)
+    output, right = attention(X_BTD), definition_of(attention)
+    assert relative_error(output, right(X_BTD)) < TOLERANCE
+    wrong = [replace(right, scale=1 / math.sqrt(K)), replace(right, normed=not right.normed)]
+    if attention.q_bias_E is not None:
+        wrong += [replace(right, q_bias_HK=0 * right.q_bias_HK), replace(right, q_bias_HK=right.k_bias_HK)]
+    if attention.has_norm:
+        wrong += [replace(right, k_bias_HK=0 * right.k_bias_HK), replace(right, norm_epsilon=1e-2)]
+    if attention.is_strided:
+        whole_HKD = torch.eye(D, dtype=torch.float64).view(H, K, D)[:, : attention.shape.head_width]
+        wrong += [replace(right, q_HKD=whole_HKD, k_HKD=whole_HKD)]
+    assert min(relative_error(output, twin(X_BTD)) for twin in wrong) > 1e-4
+
+
+def test_blind_attention_is_the_mean_of_the_values_so_far() -> None:
+    attention = bold_any_attention("blind")
+    values_BTD = X_BTD @ attention.v.weight.T
+    means = torch.stack([values_BTD[:, : t + 1].mean(1) for t in range(T)], dim=1)
+    assert relative_error(attention(X_BTD), means @ attention.o.weight.T) < TOLERANCE
+    assert relative_error(attention(X_BTD), values_BTD @ attention.o.weight.T) > 1e-2
+    later = X_BTD.clone()
+    later[:, -1] += 1
+    assert torch.equal(attention(later)[:, :-1], attention(X_BTD)[:, :-1]), "nothing is seen of what comes"
 
 
 def test_the_core_is_a_bilinear_form_between_the_frames() -> None:
@@ -278,5 +348,5 @@ def test_which_matrices_exist(method: str, stored: str) -> None:
     assert "".join(side for side in "qk" if getattr(attention, side) is not None) == stored
     q_HKD, k_HKD = attention.projections()
     plain = definition_of(attention)
-    assert torch.equal(q_HKD.double() + update_of(attention.q_update), plain.q_HKD)
-    assert torch.equal(k_HKD.double() + update_of(attention.k_update), plain.k_HKD)
+    assert torch.equal(q_HKD.double() + update_of(attention.q_update, plain.q_HKD), plain.q_HKD)
+    assert torch.equal(k_HKD.double() + update_of(attention.k_update, plain.k_HKD), plain.k_HKD)

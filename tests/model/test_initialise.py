@@ -1,4 +1,5 @@
 import math
+import re
 from typing import cast
 
 import pytest
@@ -6,6 +7,7 @@ import torch
 from torch import Tensor
 
 from builders import SMALL, VARIETY, built, random_tokens, relative_error
+from oelm.base.errors import ConfigError
 from oelm.config.methods import METHODS, parse_method
 from oelm.config.model import GPTConfig
 from oelm.method.geometry import cross_head_overlap, gram_error
@@ -149,6 +151,53 @@ def test_own_keys_are_drawn_anew_and_shared_ones_are_not() -> None:
         assert all(torch.equal(q_HKD, k_HKD) is shared for q_HKD, k_HKD in projections(method))
     for q_HKD, k_HKD in projections("oelm+rolled"):
         assert torch.equal(k_HKD, q_HKD[[0, 2, 2, 0]])
+
+
+def test_one_draw_is_the_bottom_layers() -> None:
+    """Q and K of all layers are equal; the bottom layer's, and everything else, are those of the arm without it."""
+    for method in ("oelm", "oelm-core", "baseline"):
+        each, one = weights(method), weights(f"{method}+one-draw")
+        assert each.keys() == one.keys()
+        for name in each:
+            bottom = re.sub(r"layers\.\d+", "layers.0", name) if of_the_method(name) else name
+            assert torch.equal(one[name], each[bottom]), name
+        assert not torch.equal(one["layers.1.attention.q.weight"], each["layers.1.attention.q.weight"])
+
+
+def test_thin_heads_are_drawn_orthogonal_and_frames_take_the_first_coordinates() -> None:
+    for method, logit_std in (("oelm+thin=8", 1), ("oelm-core+thin=8", 1), ("oelm-global+thin=8", 1)):
+        for row in measure_geometry(built(GPT(WIDE, parse_method(method)), 0)):
+            assert max(row.query_gram_error, row.key_gram_error) < 1e-6
+            assert row.logit_std == pytest.approx(logit_std, abs=1e-6)
+    for q_HKD, k_HKD in projections("oelm-frame+thin=8"):
+        assert torch.equal(q_HKD, torch.eye(128, dtype=torch.float64).view(4, 32, 128)[:, :8])
+        assert torch.equal(q_HKD, k_HKD)
+
+
+def test_odd_layers_stride() -> None:
+    (even, _), (odd, _) = projections("oelm-frame+strided")
+    eye_DD = torch.eye(128, dtype=torch.float64)
+    assert torch.equal(even, eye_DD.view(4, 32, 128))
+    assert torch.equal(odd, torch.stack([eye_DD[h::4] for h in range(4)]))
+
+
+def test_gains_start_where_they_are_told_and_biases_at_zero() -> None:
+    state = weights("oelm-core+gain=2+bias")
+    gains = [weight for name, weight in state.items() if name.endswith("gain_H")]
+    assert len(gains) == 3
+    for gain_H in gains:
+        assert torch.allclose(gain_H.exp(), torch.full((4,), 2.0))
+    assert not any(weight.any() for name, weight in state.items() if name.endswith("_bias_E"))
+
+
+def test_heads_that_are_not_thin_are_refused() -> None:
+    for thin in (6, 7):
+        with pytest.raises(ConfigError, match=r"not thinner than heads of width 6.*Fix: choose \+thin=1 to \+thin=5"):
+            GPT(SMALL, parse_method(f"oelm+thin={thin}"))
+
+
+def test_blind_attention_has_no_geometry() -> None:
+    assert measure_geometry(built(GPT(WIDE, METHODS["blind"]), 0)) == ()
 
 
 def test_geometry_of_the_built_model() -> None:

@@ -58,6 +58,19 @@ def test_unequal_extras_are_named() -> None:
     assert confounds_between(one_arm("baseline+shift+gain+core"), CONTROL) == (expected,)
 
 
+@pytest.mark.parametrize("lever", ["bias", "norm", "gain=2", "thin=3", "qk-lr=0.3"])
+def test_what_a_trained_q_and_k_could_carry_is_an_unequal_extra(lever: str) -> None:
+    expected = Confound(ConfoundKind.EXTRAS, "extras", lever, "none")
+    assert confounds_between(one_arm(f"oelm+{lever}"), CONTROL) == (expected,)
+    assert confounds_between(one_arm(f"oelm+{lever}"), one_arm(f"baseline+{lever}")) == ()
+    assert confounds_between(one_arm(f"baseline+{lever}"), CONTROL) == (), "it is what is under test"
+
+
+@pytest.mark.parametrize("lever", ["one-draw", "from=0.1", "tied"])
+def test_how_q_and_k_are_drawn_and_frozen_is_the_method(lever: str) -> None:
+    assert confounds_between(one_arm(f"oelm+{lever}"), CONTROL) == ()
+
+
 def test_unequal_seeds_and_a_single_one_are_named() -> None:
     (unequal,) = confounds_between(one_arm("oelm", (2.5, 2.6)), CONTROL)
     assert (unequal.kind, unequal.arm, unequal.control) == (ConfoundKind.SEEDS, "0, 1", "0, 1, 2")

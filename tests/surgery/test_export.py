@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.builders import SMALL, VARIETY, bold_model, random_tokens, relative_error
+from tests.builders import NORMED, SMALL, VARIETY, bold_model, random_tokens, relative_error
 from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2LMHeadModel
 
 from oelm.base.errors import ConfigError, DataError
@@ -28,13 +28,31 @@ def tokenizer_file(tmp_path) -> Path:
     return tmp_path / "tokenizer.json"
 
 
-@pytest.mark.parametrize("method", VARIETY)
+@pytest.mark.parametrize("method", [method for method in VARIETY if method not in NORMED])
 def test_logits_are_the_same(method: str) -> None:
     model, tokens = bold_model(method), random_tokens(SMALL, 2, 12)
     exported = as_transformers(model)
     assert type(exported) is (OelmGPTForCausalLM if model.method.extras.shift else GPT2LMHeadModel)
     with torch.no_grad():
         assert relative_error(exported(tokens).logits, model(tokens)) < 1e-9
+
+
+@pytest.mark.parametrize("method", NORMED)
+def test_a_norm_is_refused(method: str) -> None:
+    with pytest.raises(ConfigError, match=r"norms its queries and keys.*Fix:.*without \+norm"):
+        as_transformers(bold_model(method))
+
+
+@pytest.mark.parametrize("part", ["q_bias_E", "core_HKK", "gain_H"])
+def test_nothing_is_left_out_of_thin_strided_frames_with_biases(part: str) -> None:
+    model, tokens = bold_model("oelm-frame+core+bias+thin=4+strided"), random_tokens(SMALL, 2, 12)
+    before = as_transformers(model)
+    for name, parameter in model.named_parameters():
+        if name.endswith(part):
+            parameter.data.mul_(-0.7)
+    with torch.no_grad():
+        assert relative_error(before(tokens).logits, model(tokens)) > 1e-3
+        assert relative_error(as_transformers(model)(tokens).logits, model(tokens)) < 1e-9
 
 
 @pytest.mark.parametrize("part", ["q", "core_HKK", "gain_H", "shift_H", "q_update.up", "k_update.down", "ffn_share.up"])

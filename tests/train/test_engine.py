@@ -26,7 +26,14 @@ from train.toys import (
     tokens,
 )
 
-THAWS = ("oelm+until=3", "oelm+thaw=2..4", "oelm+every=3", "oelm-ffn+until=3", "oelm+freeze=q+layers=1+every=2")
+THAWS = (
+    "oelm+until=3",
+    "oelm+thaw=2..4",
+    "oelm+every=3",
+    "oelm-ffn+until=3",
+    "oelm+freeze=q+layers=1+every=2",
+    "oelm-core+from=3",
+)
 
 
 def lm_task(**changes: object) -> Task:

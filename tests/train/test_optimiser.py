@@ -6,6 +6,8 @@ from oelm.model.ledger import weight_table
 from oelm.train.optimiser import lr_share, make_optimiser, read_moments, write_moments
 from train.toys import TINY, engine_for, set_gradients, tiny_config
 
+EMBEDDINGS = ("token embedding", "position embedding")
+
 
 def test_weight_decay_is_on_matrices_only() -> None:
     config = tiny_config("oelm-core")
@@ -46,6 +48,36 @@ def test_the_layers_share_reaches_the_update() -> None:
         ("token_embedding.weight", 0.01),
     ):
         assert abs(moved[name] / (1e-2 * share) - 1) < 1e-2, name
+
+
+def test_the_query_key_side_has_its_own_rate() -> None:
+    def share(role: Role, layer: int | None = 1) -> float:
+        return lr_share(Weight(name="", role=role, count=1, layer=layer), 2, 0.5, 0.3)
+
+    sides = (Role.QUERY, Role.KEY, Role.QUERY_KEY, Role.CORE, Role.LOW_RANK, Role.SHIFT, Role.GAIN, Role.BIAS)
+    assert [share(role) for role in sides] == [0.3] * len(sides)
+    assert [share(role, 0) for role in sides] == [0.15] * len(sides)
+    assert [share(role) for role in Role if role not in sides and role.value not in EMBEDDINGS] == [1.0] * 5
+
+
+def test_the_query_key_rate_reaches_the_update() -> None:
+    engine = engine_for(tiny_config("oelm-core+bias+rank=2+qk-lr=0.3", weight_decay=0.0))
+    engine.ensure_frozen(frozenset())
+    before = {name: p.detach().clone() for name, p in engine.model.named_parameters()}
+    set_gradients(engine, 1.0)
+    engine.update(lr=1e-2)
+    for name, parameter in engine.model.named_parameters():
+        share = 0.3 if "attention." in name and ".v." not in name and ".o." not in name else 1
+        assert abs((parameter - before[name]).abs().max().item() / (1e-2 * share) - 1) < 1e-2, name
+
+
+def test_biases_do_not_decay() -> None:
+    config = tiny_config("oelm+bias+norm")
+    model = build_model(config)
+    names = {id(p): name for name, p in model.named_parameters()}
+    groups = make_optimiser(dict(model.named_parameters()), weight_table(config.model, config.method), config.optim, 1)
+    undecayed = {names[id(p)] for g in groups.param_groups if g["weight_decay"] == 0 for p in g["params"]}
+    assert {"layers.0.attention.q_bias_E", "layers.0.attention.k_bias_E", "layers.0.attention.gain_H"} < undecayed
 
 
 def test_moments_go_out_and_come_back_by_name() -> None:

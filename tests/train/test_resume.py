@@ -63,6 +63,7 @@ def killed_and_resumed(folder: Path, settings: dict[str, object], seed: int, kil
         ("oelm+until=100", {}),
         pytest.param("oelm+thaw=30..170", {"dropout": 0.1, "layers": 3}, marks=pytest.mark.slow),
         pytest.param("oelm+every=3", {"accumulate": 2}, marks=pytest.mark.slow),
+        pytest.param("oelm-core+bias+qk-lr=0.3+from=0.25", {}, marks=pytest.mark.slow),
         pytest.param("oelm-core+layer-lr=0.8", {"dropout": 0.1, "accumulate": 2}, marks=pytest.mark.slow),
     ],
 )

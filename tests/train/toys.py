@@ -101,8 +101,8 @@ def engine_for(config: RunConfig, model: GPT | None = None, **changes: object) -
     settings = {"precision": config.train.precision, "accumulate": config.train.accumulate, "seed": config.seed}
     model = model or build_model(config)
     table = weight_table(config.model, config.method)
-    layer_lr = config.method.extras.layer_lr
-    return Engine(model, table, config.optim, CPU, layer_lr=layer_lr, **{**settings, **changes})  # type: ignore[arg-type]
+    rates = {"layer_lr": config.method.extras.layer_lr, "query_key_lr": config.method.extras.query_key_lr}
+    return Engine(model, table, config.optim, CPU, **{**rates, **settings, **changes})  # type: ignore[arg-type]
 
 
 def last_weights(folder: Path) -> bytes:

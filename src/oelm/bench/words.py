@@ -113,6 +113,8 @@ def _step_remarks(bench: StepBench) -> tuple[str, ...]:
         f"FLOPs: of the matrix products that the method needs, over {spec.reference}'s. They bound what is saved in "
         "products; passes over weights (AdamW, clipping) are not in them, so fewer trained weights can save more.",
     ]
+    if spec.peers and bench.peak.source.startswith("measured"):
+        remarks.append("Peers run with the C library's default memory; keeping freed memory is part of our engine.")
     if spec.memory:
         remarks.append(f"MB: peak memory, {bench.memory}, each in a process of its own.")
     ours = spec.methods if spec.compile else ()

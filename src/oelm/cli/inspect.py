@@ -42,11 +42,13 @@ def inspect(
     counts = count_weights(config, chosen, steps)
     console = Console()
     console.print(f"[bold]{chosen.name}[/]: {SUMMARIES[chosen.name.split('+')[0]]}")
-    console.print(_describe_size(config), highlight=False)
+    thin = "" if chosen.thin is None else f"; Q and K heads of {chosen.thin}"
+    console.print(_describe_size(config) + thin, highlight=False)
     console.print(f"plan: {describe(chosen.plan)}\n", highlight=False)
     _print_counts(console, counts, frozen_ratio(config, chosen, steps))
     _print_flops(console, count_flops(config, chosen, total_steps=steps, tokens=1))
-    _print_geometry(console, measure_geometry(model))
+    if rows := measure_geometry(model):
+        _print_geometry(console, rows)
 
 
 def _describe_size(config: GPTConfig) -> str:
@@ -65,6 +67,8 @@ def _print_counts(console: Console, counts: WeightCounts, ratio: float) -> None:
     table.add_section()
     table.add_row("[bold]all", *(f"[bold]{n:,}" for n in (counts.trained, counts.frozen, counts.absent)))
     console.print(table)
+    if (share := counts.trained_query_key_share) is not None:
+        console.print(f"trained on the Q/K side: {share:.3%} of the baseline's Q and K (2 L D²)", highlight=False)
     console.print(
         f"frozen: {counts.frozen / counts.stored:.1%} of the {counts.stored:,} stored weights"
         + (f", {ratio:.1%} of the block matrices (4 D² + 2 D F per layer)" if counts.frozen else "")

@@ -1,11 +1,11 @@
 """What a method is made of: how Q and K are drawn, what stays frozen and when, and the small extras."""
 
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from oelm.config.settings import Settings
+from oelm.config.settings import GrownSettings, Settings
 
 
 class Projection(StrEnum):
@@ -56,6 +56,13 @@ class Until(Settings):
     end: Moment
 
 
+class From(Settings):
+    """Trained before `start`, frozen from there on: a method that has been trained, and is never called frozen."""
+
+    kind: Literal["from"] = "from"
+    start: Moment
+
+
 class TopDownThaw(Settings):
     """The top layer thaws at `start`, the bottom layer at `end`, the others evenly between."""
 
@@ -77,7 +84,7 @@ class EveryNth(Settings):
     n: Annotated[int, Field(ge=2)]
 
 
-When = Annotated[Always | Until | TopDownThaw | EveryNth, Field(discriminator="kind")]
+When = Annotated[Always | Until | From | TopDownThaw | EveryNth, Field(discriminator="kind")]
 
 
 class AllLayers(Settings):
@@ -123,19 +130,42 @@ class FreezingPlan(Settings):
         return self
 
 
-class Extras(Settings):
+class Extras(GrownSettings):
     """Small trained additions, off by default, usable with any arm."""
+
+    later: ClassVar[frozenset[str]] = frozenset({"gain_start", "norm", "bias", "query_key_lr"})
 
     shift: bool = False
     """Learned key shift: k_t <- (1-m_h) k_t + m_h k_{t-1}."""
     gain: bool = False
-    """Learned gain on each head's logits."""
+    """Learned gain exp(g_h) on each head's logits."""
+    gain_start: Annotated[float, Field(gt=0)] = 1.0
+    """What the gain is at init."""
+    norm: bool = False
+    """Queries and keys are divided by their root mean square, head by head; the gain then decides their size."""
+    bias: bool = False
+    """Learned biases of Q and K, zero at init: q = W_Q x + b_q, k = W_K x + b_k."""
     core: bool = False
     """A trained K x K matrix per head between the two projections: score q_h S_h k_h, S_h = I at init."""
     rank: Annotated[int, Field(ge=0)] = 0
     """Rank of a trained update B A of Q and of K, zero at init; 0 for none."""
     layer_lr: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Learning rate of layer l relative to the layer above it: 0.9 trains lower layers more gently."""
+    query_key_lr: Annotated[float, Field(gt=0)] = 1.0
+    """Learning rate of everything on the Q/K side (matrices and extras) relative to the rest."""
+
+    @model_validator(mode="after")
+    def _parts_have_a_gain(self) -> Self:
+        if self.gain_start != 1 and not self.gain:
+            raise ValueError(f"a gain that starts at {self.gain_start:g} needs a gain; write +gain={self.gain_start:g}")
+        if self.norm and not self.gain:
+            raise ValueError("normed queries and keys need a gain, or logits have one size for ever; write +norm")
+        return self
+
+    @property
+    def touch_queries_or_keys(self) -> bool:
+        """Whether any of them needs a query or a key."""
+        return self.shift or self.gain or self.norm or self.bias or self.core or self.rank > 0 or self.query_key_lr != 1
 
 
 class Pretrained(StrEnum):
@@ -149,8 +179,10 @@ class Pretrained(StrEnum):
     """Each head takes the orthogonal frame nearest to it (the polar factor)."""
 
 
-class Method(Settings):
+class Method(GrownSettings):
     """A named way to make, freeze and equip the Query/Key projections."""
+
+    later: ClassVar[frozenset[str]] = frozenset({"blind", "thin", "one_draw", "strided"})
 
     name: str
     query: Projection
@@ -161,6 +193,26 @@ class Method(Settings):
     scale: Scale = Scale.AS_ORIGINAL
     plan: FreezingPlan | None = None
     extras: Extras = Extras()
+    blind: bool = False
+    """No queries and no keys: attention is uniform over the past. The projections stand for nothing then."""
+    thin: Annotated[int, Field(ge=1)] | None = None
+    """Width of each head's Q and K where it is below that of V; None for the same width."""
+    one_draw: bool = False
+    """Every layer's Q and K start as the bottom layer's: one draw, of which each layer stores its own copy."""
+    strided: bool = False
+    """In every second layer, from layer 1 on, a frame's head h reads coordinates h, h+H, h+2H, ... of H heads."""
+
+    @model_validator(mode="after")
+    def _levers_fit(self) -> Self:
+        frames = [projection is Projection.COORDINATE_FRAME for projection in (self.query, self.key)]
+        changed = self.extras.touch_queries_or_keys or self.thin or self.one_draw or self.strided
+        if self.blind and (changed or not all(frames) or self.key_source is not KeySource.TIED):
+            raise ValueError("blind attention has no Q and K to draw, share or equip; take another method for that")
+        if self.one_draw and (all(frames) or self.pretrained is not None):
+            raise ValueError("only drawn matrices can be one draw: frames are the same in every layer already")
+        if self.strided and not any(frames):
+            raise ValueError("only a coordinate frame can be strided; start from one, such as oelm-frame")
+        return self
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:

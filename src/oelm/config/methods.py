@@ -11,6 +11,7 @@ from oelm.config.method import (
     EveryNth,
     Extras,
     FreezingPlan,
+    From,
     KeySource,
     Method,
     Moment,
@@ -71,6 +72,13 @@ _NAMED = (
         key_source=KeySource.TIED,
         extras=Extras(shift=True, gain=True, core=True),
     ),
+    Method(
+        name="blind",
+        query=Projection.COORDINATE_FRAME,
+        key=Projection.COORDINATE_FRAME,
+        key_source=KeySource.TIED,
+        blind=True,
+    ),
 )
 METHODS: dict[str, Method] = {method.name: method for method in _NAMED}
 
@@ -96,6 +104,7 @@ SUMMARIES: dict[str, str] = {
     "oelm-frame": "Q = K = coordinate frames + key shift + gain: no Q/K matrix at all",
     "oelm-lowrank": "oelm-frame + a trained rank-8 update of Q and K",
     "oelm-core": "head-wise orthogonal, K tied to Q, frozen + key shift + gain + core",
+    "blind": "no Q, no K: attention is uniform over the past. The negative control, which must fail",
     "keep": "pre-trained models only: Q and K frozen as they are",
     "oelm-qr": "pre-trained models only: Q and K orthogonalised per head by QR, frozen (what the original did)",
     "oelm-polar": "pre-trained models only: the nearest orthogonal frame per head, frozen",
@@ -138,9 +147,18 @@ def _shift(method: Method, text: str) -> Method:
     return _with_extras(method, shift=True)
 
 
+def _norm(method: Method, text: str) -> Method:
+    _flag(text, "norm")
+    return _with_extras(method, norm=True, gain=True)
+
+
 def _gain(method: Method, text: str) -> Method:
-    _flag(text, "gain")
-    return _with_extras(method, gain=True)
+    return _with_extras(method, gain=True, gain_start=float(text or 1))
+
+
+def _bias(method: Method, text: str) -> Method:
+    _flag(text, "bias")
+    return _with_extras(method, bias=True)
 
 
 def _core(method: Method, text: str) -> Method:
@@ -154,6 +172,24 @@ def _rank(method: Method, text: str) -> Method:
 
 def _layer_lr(method: Method, text: str) -> Method:
     return _with_extras(method, layer_lr=float(text))
+
+
+def _query_key_lr(method: Method, text: str) -> Method:
+    return _with_extras(method, query_key_lr=float(text))
+
+
+def _thin(method: Method, text: str) -> Method:
+    return _changed(method, thin=int(text))
+
+
+def _one_draw(method: Method, text: str) -> Method:
+    _flag(text, "one-draw")
+    return _changed(method, one_draw=True)
+
+
+def _strided(method: Method, text: str) -> Method:
+    _flag(text, "strided")
+    return _changed(method, strided=True)
 
 
 def _query(method: Method, text: str) -> Method:
@@ -209,6 +245,10 @@ def _until(method: Method, text: str) -> Method:
     return _with_plan(method, when=Until(end=_moment(text)))
 
 
+def _from(method: Method, text: str) -> Method:
+    return _with_plan(method, when=From(start=_moment(text)))
+
+
 def _thaw(method: Method, text: str) -> Method:
     start, end = text.split("..")
     return _with_plan(method, when=TopDownThaw(start=_moment(start), end=_moment(end)))
@@ -221,14 +261,20 @@ def _every(method: Method, text: str) -> Method:
 _PROJECTIONS = ", ".join(Projection)
 MODIFIERS: dict[str, tuple[Callable[[Method, str], Method], str]] = {
     "shift": (_shift, "+shift: learned key shift"),
-    "gain": (_gain, "+gain: learned logit gain per head"),
+    "norm": (_norm, "+norm: q and k divided by their RMS per head, with a learned gain"),
+    "gain": (_gain, "+gain: learned logit gain per head, 1 at init (+gain=2: 2 at init)"),
+    "bias": (_bias, "+bias: trained biases of Q and K"),
     "core": (_core, "+core: trained K x K matrix per head between Q and K"),
     "rank": (_rank, "+rank=8: trained rank-8 update of Q and K"),
+    "thin": (_thin, "+thin=8: heads of Q and K are 8 wide, below V's"),
     "layer-lr": (_layer_lr, "+layer-lr=0.9: each layer's learning rate is 0.9 of the one above"),
+    "qk-lr": (_query_key_lr, "+qk-lr=0.3: the Q/K side's learning rate is 0.3 of the rest's"),
     "query": (_query, f"+query=xavier: how Q is drawn, of {_PROJECTIONS}"),
     "key": (_key, "+key=normal: how K is drawn, if it is not Q's"),
     "tied": (_tied, "+tied: K takes Q's matrix"),
     "rolled": (_rolled, "+rolled: every second K head takes the next Q head's frame"),
+    "one-draw": (_one_draw, "+one-draw: every layer takes the bottom layer's draw of Q and K"),
+    "strided": (_strided, "+strided: every second layer's frames read coordinates h, h+H, h+2H, ..."),
     "matched": (
         _matched,
         "+matched: unit rows, not the original's scale (on a pre-trained model: as long as before)",
@@ -237,6 +283,7 @@ MODIFIERS: dict[str, tuple[Callable[[Method, str], Method], str]] = {
     "layers": (_layers, "+layers=0,1: only in these layers"),
     "all-but-last": (_all_but_last, "+all-but-last=1: in all but the top layers"),
     "until": (_until, "+until=1000 (or 0.1 of all steps): frozen before, trained after"),
+    "from": (_from, "+from=0.1 (or a step): trained before, frozen from there on"),
     "thaw": (_thaw, "+thaw=0.2..0.8: layers thaw from the top over this span"),
     "every": (_every, "+every=4: trained in every 4th step only"),
 }
@@ -309,8 +356,24 @@ def from_original(model_type: str) -> Method:
 
 
 def control_of(method: Method) -> str:
-    """The name of the fair control: the baseline with the same extras (core and rank replace Q/K, so not those)."""
-    extras = [name for name in ("shift", "gain") if getattr(method.extras, name)]
-    if not math.isclose(method.extras.layer_lr, 1.0):
-        extras.append(f"layer-lr={method.extras.layer_lr:g}")
-    return "+".join(["baseline", *extras])
+    """The name of the fair control: the baseline with all that it can carry too."""
+    return "+".join(["baseline", *carried(method)])
+
+
+def carried(method: Method) -> tuple[str, ...]:
+    """What of a method a trained Q/K can carry as well, as modifiers in the order of the table.
+
+    Core and rank replace Q and K; how Q and K are drawn, shared and frozen is the method itself: not those.
+    """
+    extras = method.extras
+    gain = f"gain={extras.gain_start:g}" if extras.gain_start != 1 else "gain"
+    parts = {
+        "shift": extras.shift,
+        "norm": extras.norm,
+        gain: extras.gain and (not extras.norm or extras.gain_start != 1),  # +norm brings a gain that starts at 1
+        "bias": extras.bias,
+        f"thin={method.thin}": method.thin is not None,
+        f"layer-lr={extras.layer_lr:g}": not math.isclose(extras.layer_lr, 1.0),
+        f"qk-lr={extras.query_key_lr:g}": not math.isclose(extras.query_key_lr, 1.0),
+    }
+    return tuple(modifier for modifier, is_carried in parts.items() if is_carried)

@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from oelm.base.errors import ConfigError
+from oelm.config.method import Method
 from oelm.config.settings import Settings
 
 Count = Annotated[int, Field(ge=1)]
@@ -35,6 +36,18 @@ class GPTConfig(Settings):
     def head_width(self) -> int:
         """K, the width of one head."""
         return self.width // self.heads
+
+
+def query_key_width(config: GPTConfig, method: Method) -> int:
+    """The width of one head's Q and K: that of V, unless the method's are thin."""
+    if method.thin is None:
+        return config.head_width
+    if method.thin >= config.head_width:
+        raise ConfigError(
+            f"{method.name}: Q and K of width {method.thin} are not thinner than heads of width {config.head_width}",
+            f"choose +thin=1 to +thin={config.head_width - 1}" if config.head_width > 1 else "take fewer heads",
+        )
+    return method.thin
 
 
 SIZES: dict[str, tuple[int, int, int]] = {

@@ -96,6 +96,11 @@ class RoleCount(Settings):
     absent: int
 
 
+_QUERY_KEY_MATRICES = frozenset({"query", "key", "query and key"})
+QUERY_KEY_ROLES = _QUERY_KEY_MATRICES | {"key shift", "logit gain", "core", "low-rank update", "query and key bias"}
+"""The roles on the Q/K side: all that makes attention's logits."""
+
+
 class WeightCounts(Settings):
     """All weights by kind. `later` of the frozen ones are trained at some step under a plan that changes."""
 
@@ -103,12 +108,27 @@ class WeightCounts(Settings):
     frozen: int
     absent: int
     later: int
+    later_query_key: int | None = None
+    """How many of `later` are on the Q/K side; None in records from before it was counted."""
     roles: tuple[RoleCount, ...]
 
     @property
     def stored(self) -> int:
         """Weights that exist in memory and in a checkpoint."""
         return self.trained + self.frozen
+
+    @property
+    def trained_query_key_share(self) -> float | None:
+        """Weights on the Q/K side that some step trains, relative to the baseline's Q and K (2 L D^2 of our GPT).
+
+        None where it cannot be told: an old record of a plan that changes, or a model without Q and K.
+        """
+        later = 0 if self.later == 0 else self.later_query_key
+        matrices = [role for role in self.roles if role.role in _QUERY_KEY_MATRICES]
+        baseline = sum(role.trained + role.frozen + role.absent for role in matrices)
+        if later is None or baseline == 0:
+            return None
+        return (sum(role.trained for role in self.roles if role.role in QUERY_KEY_ROLES) + later) / baseline
 
 
 class FlopCounts(Settings):

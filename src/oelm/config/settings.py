@@ -3,10 +3,10 @@
 import hashlib
 import json
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
 from oelm.base.errors import ConfigError
 from oelm.base.files import write_text
@@ -18,6 +18,21 @@ class Settings(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, ser_json_inf_nan="null", defer_build=True
     )
+
+
+class GrownSettings(Settings):
+    """Settings that got fields after the first records: `later` ones are written only where they say something.
+
+    What was written before there were such fields therefore has the same content, and the same fingerprint, as now.
+    """
+
+    later: ClassVar[frozenset[str]] = frozenset()
+
+    @model_serializer(mode="wrap")
+    def _without_defaults_of_later_fields(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields = type(self).model_fields
+        unused = {name for name in self.later if getattr(self, name) == fields[name].default}
+        return {name: value for name, value in write(self).items() if name not in unused}
 
 
 S = TypeVar("S", bound=Settings)

@@ -88,6 +88,7 @@ def _engine(config: RunConfig, subject: Subject, runtime: Runtime) -> Engine:
         accumulate=config.train.accumulate,
         seed=config.seed,
         layer_lr=config.method.extras.layer_lr,
+        query_key_lr=config.method.extras.query_key_lr,
         compile_model=config.machine.compile,
     )
 

@@ -1,7 +1,7 @@
 """What is trained on what: the only place where models, surgery, tasks and data meet."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, assert_never
 
@@ -205,17 +205,7 @@ def _hugging_face(config: RunConfig, pretrained: HuggingFaceModel, data: Labelle
 
 def _gpt(config: RunConfig, gpt: GPT, tokenizer_file: Path, data: LabelledData) -> _Built:
     model = GPTClassifier(gpt, len(data.labels), config.seed)
-    inner = [
-        Weight(
-            name=f"gpt.{weight.name}",
-            role=weight.role,
-            count=weight.count,
-            layer=weight.layer,
-            stored=weight.stored,
-            in_ffn_share=weight.in_ffn_share,
-        )
-        for weight in weight_table(gpt.config, gpt.method)
-    ]
+    inner = [replace(weight, name=f"gpt.{weight.name}") for weight in weight_table(gpt.config, gpt.method)]
     head = [Weight(name=f"head.{n}", role=Role.OTHER, count=p.numel()) for n, p in model.head.named_parameters()]
     return _Built(
         model=model,

@@ -12,7 +12,7 @@ from functools import lru_cache
 from oelm.config.method import FreezingPlan, When
 from oelm.config.record import FlopCounts, RoleCount, WeightCounts
 from oelm.method.freezing import chosen, frozen_names, is_frozen
-from oelm.method.weights import Product, Role, Weight, layer_count
+from oelm.method.weights import QUERY_KEY_SIDE, Product, Role, Weight, layer_count
 
 
 def weight_counts(plan: FreezingPlan | None, table: tuple[Weight, ...], total_steps: int) -> WeightCounts:
@@ -27,7 +27,8 @@ def weight_counts(plan: FreezingPlan | None, table: tuple[Weight, ...], total_st
         rows = [weight for weight in table if role in (None, weight.role)]
         stored = [weight for weight in rows if weight.stored]
         still = [weight for weight in stored if weight.name in frozen]
-        return total(stored) - total(still), total(still), total(rows) - total(stored)
+        absent = total(rows) - total(stored) + sum(weight.cut for weight in stored)
+        return total(stored) - total(still), total(still), absent
 
     present = [role for role in Role if any(weight.role is role for weight in table)]
     trained, still, absent = kinds(None)
@@ -36,6 +37,7 @@ def weight_counts(plan: FreezingPlan | None, table: tuple[Weight, ...], total_st
         frozen=still,
         absent=absent,
         later=total(weight for weight in table if weight.name in later),
+        later_query_key=total(w for w in table if w.name in later and w.role in QUERY_KEY_SIDE),
         roles=tuple(
             RoleCount(role=role.value, trained=counts[0], frozen=counts[1], absent=counts[2])
             for role in present
@@ -49,7 +51,7 @@ def always_frozen(plan: FreezingPlan | None, table: tuple[Weight, ...], total_st
     return frozenset(name for name, share in frozen_share(plan, table, total_steps).items() if share == 1)
 
 
-def forward_flops(products: tuple[Product, ...]) -> int:
+def forward_flops(products: tuple[Product, ...]) -> float:
     """FLOPs per token of one forward pass."""
     return 2 * sum(product.macs for product in products)
 

@@ -12,6 +12,7 @@ from oelm.config.method import (
     Always,
     EveryNth,
     FreezingPlan,
+    From,
     LayerChoice,
     Moment,
     OnlyLayers,
@@ -79,6 +80,8 @@ def is_frozen(when: When, *, step: int, total_steps: int, layer: int, layers: in
             return True
         case Until(end=end):
             return step < at_step(end, total_steps)
+        case From(start=start):
+            return step >= _within_run(start, total_steps)
         case TopDownThaw(start=start, end=end):
             first, last = at_step(start, total_steps), at_step(end, total_steps)
             below_top = (layers - 1 - layer) / max(1, layers - 1)
@@ -89,8 +92,21 @@ def is_frozen(when: When, *, step: int, total_steps: int, layer: int, layers: in
             assert_never(when)
 
 
+def _within_run(start: Moment, total_steps: int) -> int:
+    begin = at_step(start, total_steps)
+    if begin >= total_steps:
+        raise FreezeError(
+            f"the freezing plan starts at step {begin}, but the run has only {total_steps}: nothing would be frozen",
+            "start earlier, or take the same method without a plan",
+        )
+    return begin
+
+
 def at_step(moment: Moment, total_steps: int) -> int:
-    """A moment as a number of steps: at least one, for a plan that freezes in no step would be a silent baseline."""
+    """A moment as a number of steps: at least one, for a plan that freezes in no step would be a silent baseline.
+
+    (And one that is frozen from the first step on would be no trained start.)
+    """
     return max(1, round(moment * total_steps)) if isinstance(moment, float) else moment
 
 
@@ -110,6 +126,8 @@ def describe(plan: FreezingPlan | None) -> str:
             calendar = "always"
         case Until(end=end):
             calendar = f"until {_moment(end)}"
+        case From(start=start):
+            calendar = f"from {_moment(start)} on, trained before"
         case TopDownThaw(start=start, end=end):
             calendar = f"thawing top-down from {_moment(start)} to {_moment(end)}"
         case EveryNth(n=n):

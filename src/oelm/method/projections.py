@@ -68,6 +68,22 @@ def coordinate_frame(shape: HeadShape, generator: torch.Generator) -> Tensor:  #
     return torch.eye(shape.heads * shape.head_width, shape.model_width, dtype=torch.float64).view(shape)
 
 
+def frame_coordinates(shape: HeadShape, *, strided: bool) -> Tensor:
+    """(H, K): which coordinates of x each head of a frame reads, for heads that may be thinner than their slice D/H.
+
+    Head h reads the first K of its slice, hD/H, hD/H+1, ...; or strided, the first K of h, h+H, h+2H, ...
+    """
+    head_H1, index_1K = torch.arange(shape.heads)[:, None], torch.arange(shape.head_width)[None]
+    if strided:
+        return head_H1 + index_1K * shape.heads
+    return head_H1 * (shape.model_width // shape.heads) + index_1K
+
+
+def frame_matrix(shape: HeadShape, *, strided: bool) -> Tensor:
+    """The rows of the identity that a frame reads, as a matrix (H, K, D): for those who cannot slice."""
+    return torch.eye(shape.model_width, dtype=torch.float64)[frame_coordinates(shape, strided=strided)]
+
+
 Draw = Callable[[HeadShape, torch.Generator], Tensor]
 
 PROJECTIONS: Mapping[Projection, Draw] = {

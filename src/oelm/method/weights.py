@@ -21,8 +21,16 @@ class Role(StrEnum):
     GAIN = "logit gain"
     CORE = "core"
     LOW_RANK = "low-rank update"
+    BIAS = "query and key bias"
+    """Those that train beside frozen matrices; a Hugging Face model's others belong to their matrix."""
     OTHER = "other"
-    """Whatever else a model has: poolers, heads, attention that was not chosen, Q/K biases that train."""
+    """Whatever else a model has: poolers, heads, attention that was not chosen."""
+
+
+QUERY_KEY_SIDE = frozenset(
+    {Role.QUERY, Role.KEY, Role.QUERY_KEY, Role.SHIFT, Role.GAIN, Role.CORE, Role.LOW_RANK, Role.BIAS}
+)
+"""All that makes attention's logits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +42,8 @@ class Weight:
     count: int
     layer: int | None = None
     stored: bool = True
+    cut: int = 0
+    """How many weights the baseline's tensor of this name has more: absent ones, where Q and K are thin."""
     in_ffn_share: bool = False
     """Belongs to the hidden units that the freezing plan's `ffn_share` covers."""
 
@@ -43,7 +53,7 @@ class Product:
     """One matrix multiplication per token: multiply-adds, and the weight it uses (None: activations only)."""
 
     role: Role | None
-    macs: int
+    macs: float
     weight: str | None
 
 

@@ -15,10 +15,11 @@ from oelm.config.method import FreezingPlan, Method
 from oelm.config.model import GPTConfig
 from oelm.method.freezing import chosen_layers
 from oelm.model.attention import Attention, LayerCache
+from oelm.model.blind import BlindAttention, BlindCache
 from oelm.model.embedding import look_up
 from oelm.model.head import summed_loss
 
-Cache = list[LayerCache]
+Cache = list[LayerCache | BlindCache]
 """Generation's memory, one entry per layer."""
 
 
@@ -45,13 +46,13 @@ class Block(nn.Module):
         super().__init__()
         shared = shared_units(config, method.plan, layer)
         self.attention_norm = nn.LayerNorm(config.width)
-        self.attention = Attention(config, method)
+        self.attention = BlindAttention(config) if method.blind else Attention(config, method, layer)
         self.ffn_norm = nn.LayerNorm(config.width)
         self.ffn = FeedForward(config.width, config.ffn_width - shared, output_bias=True)
         self.ffn_share = FeedForward(config.width, shared, output_bias=False) if shared else None
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, x_BTD: Tensor, cache: LayerCache | None = None) -> Tensor:
+    def forward(self, x_BTD: Tensor, cache: LayerCache | BlindCache | None = None) -> Tensor:
         """One layer of the residual stream."""
         x_BTD = x_BTD + self.dropout(self.attention(self.attention_norm(x_BTD), cache))
         h_BTD = self.ffn_norm(x_BTD)
@@ -98,7 +99,7 @@ class GPT(nn.Module):
     def new_cache(self, batch: int) -> Cache:
         """An empty cache for a full context of `batch` texts."""
         context, like = self.config.context, self.token_embedding.weight
-        return [LayerCache(batch, context, block.attention.shape, like) for block in self.blocks]
+        return [block.attention.new_cache(batch, context, like) for block in self.blocks]
 
     @property
     def blocks(self) -> list[Block]:

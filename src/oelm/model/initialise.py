@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from oelm.base.runtime import generator_for
-from oelm.config.method import Method, Projection
+from oelm.config.method import Method
 from oelm.config.record import LayerGeometry
 from oelm.method import geometry
 from oelm.method.projections import PROJECTIONS, gain
 from oelm.model.attention import Attention
+from oelm.model.blind import BlindAttention
 from oelm.model.gpt import GPT, Block, FeedForward
 
 STD = 0.02
@@ -33,8 +34,10 @@ def initialise(model: GPT, seed: int) -> None:
             if isinstance(module, torch.nn.LayerNorm):
                 module.weight.fill_(1.0)
                 module.bias.fill_(0.0)
-            elif isinstance(module, Attention):
-                _initialise_attention(module, model.method, residual_std, seed, name)
+            elif isinstance(module, Attention | BlindAttention):
+                _initialise_values(module, residual_std, seed, name)
+                if isinstance(module, Attention):
+                    _initialise_queries_and_keys(module, model.method, seed, name)
             elif isinstance(module, Block):
                 _initialise_ffn(module, residual_std, seed, name)
 
@@ -43,28 +46,31 @@ def _normal(like: Tensor, std: float, seed: int, name: str) -> Tensor:
     return torch.randn(like.shape, dtype=torch.float64, generator=generator_for(seed, "init", name)) * std
 
 
-def _projection(attention: Attention, projection: Projection, method: Method, seed: int, name: str) -> Tensor:
-    unit_HKD = PROJECTIONS[projection](attention.shape, generator_for(seed, "init", name))
-    return gain(projection, method.scale, attention.shape.model_width) * unit_HKD.flatten(0, 1)
-
-
-def _initialise_attention(attention: Attention, method: Method, residual_std: float, seed: int, name: str) -> None:
-    if attention.q is not None:
-        attention.q.weight.copy_(_projection(attention, method.query, method, seed, f"{name}.q.weight"))
-    if attention.k is not None:
-        attention.k.weight.copy_(_projection(attention, method.key, method, seed, f"{name}.k.weight"))
+def _initialise_values(attention: Attention | BlindAttention, residual_std: float, seed: int, name: str) -> None:
     attention.v.weight.copy_(_normal(attention.v.weight, STD, seed, f"{name}.v.weight"))
     attention.o.weight.copy_(_normal(attention.o.weight, residual_std, seed, f"{name}.o.weight"))
+
+
+def _initialise_queries_and_keys(attention: Attention, method: Method, seed: int, name: str) -> None:
+    stream = "layers.0.attention" if method.one_draw else name
+    for side, matrix, projection in (("q", attention.q, method.query), ("k", attention.k, method.key)):
+        if matrix is not None:
+            unit_HKD = PROJECTIONS[projection](attention.shape, generator_for(seed, "init", f"{stream}.{side}.weight"))
+            length = gain(projection, method.scale, attention.shape.model_width)
+            matrix.weight.copy_(length * unit_HKD.flatten(0, 1))
     for side, update in (("q", attention.q_update), ("k", attention.k_update)):
         if update is not None:
             unit = 1 / math.sqrt(attention.shape.model_width)
             update.down.weight.copy_(_normal(update.down.weight, unit, seed, f"{name}.{side}_update.down.weight"))
             update.up.weight.zero_()
+    for bias_E in (attention.q_bias_E, attention.k_bias_E):
+        if bias_E is not None:
+            bias_E.zero_()
     if attention.shift_H is not None:
         # Heads start between "mostly this key" (m = 0.12) and "mostly the one before" (m = 0.88).
         attention.shift_H.copy_(torch.linspace(-2.0, 2.0, attention.shape.heads, dtype=torch.float64))
     if attention.gain_H is not None:
-        attention.gain_H.zero_()
+        attention.gain_H.fill_(math.log(method.extras.gain_start))
     if attention.core_HKK is not None:
         attention.core_HKK.copy_(torch.eye(attention.shape.head_width).expand_as(attention.core_HKK))
 
@@ -90,10 +96,11 @@ def _parts(block: Block, share: int) -> Iterator[tuple[FeedForward, slice]]:
 
 
 def measure_geometry(model: GPT) -> tuple[LayerGeometry, ...]:
-    """Gram errors, cross-head overlap, row norm and logit scale of each layer as it stands."""
+    """Gram errors, cross-head overlap, row norm and logit scale of each layer as it stands; nothing of blind ones."""
     rows = []
-    for layer, block in enumerate(model.layers):
-        assert isinstance(block, Block)
+    for layer, block in enumerate(model.blocks):
+        if isinstance(block.attention, BlindAttention):
+            continue
         q_HKD, k_HKD = block.attention.projections()
         rows.append(
             LayerGeometry(

@@ -1,13 +1,15 @@
 """The GPT's weights and matrix products as a table, from its config alone: nothing needs to be built to count.
 
+Counted is what is stored: of a draw that all layers share (`one_draw`), every layer's copy.
 A test holds the table against built models, name by name, and against torch's own FLOP counter.
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 from oelm.config.method import KeySource, Method, Projection
 from oelm.config.methods import METHODS
-from oelm.config.model import GPTConfig
+from oelm.config.model import GPTConfig, query_key_width
 from oelm.config.record import FlopCounts, WeightCounts
 from oelm.method import cost
 from oelm.method.freezing import chosen_layers, frozen_names
@@ -30,28 +32,33 @@ def weight_table(config: GPTConfig, method: Method) -> tuple[Weight, ...]:
 
 
 def _attention_weights(config: GPTConfig, method: Method, layer: int) -> Iterator[Weight]:
-    prefix, square, extras = f"layers.{layer}.attention", config.width**2, method.extras
-
-    def weight(name: str, role: Role, count: int, *, stored: bool = True) -> Weight:
-        return Weight(name=f"{prefix}.{name}", role=role, count=count, layer=layer, stored=stored)
-
+    square, extras, head_width = config.width**2, method.extras, query_key_width(config, method)
+    inner = config.heads * head_width  # all heads' queries together: below the model's width where Q and K are thin
+    weight = partial(_attention_weight, layer)
     shared = method.key_source is not KeySource.OWN
     query_stored = method.query is not Projection.COORDINATE_FRAME
     key_stored = method.key is not Projection.COORDINATE_FRAME and not shared
     query_role = Role.QUERY_KEY if shared and query_stored else Role.QUERY
-    yield weight("q.weight", query_role, square, stored=query_stored)
-    yield weight("k.weight", Role.KEY, square, stored=key_stored)
+    for name, role, stored in (("q.weight", query_role, query_stored), ("k.weight", Role.KEY, key_stored)):
+        count = config.width * inner if stored else square
+        yield weight(name, role, count, stored=stored, cut=square - count)
     yield weight("v.weight", Role.VALUE, square)
     yield weight("o.weight", Role.OUTPUT, square)
     for side in ("q", "k") if extras.rank else ():
         yield weight(f"{side}_update.down.weight", Role.LOW_RANK, extras.rank * config.width)
-        yield weight(f"{side}_update.up.weight", Role.LOW_RANK, extras.rank * config.width)
+        yield weight(f"{side}_update.up.weight", Role.LOW_RANK, extras.rank * inner)
+    for side in ("q", "k") if extras.bias else ():
+        yield weight(f"{side}_bias_E", Role.BIAS, inner)
     if extras.shift:
         yield weight("shift_H", Role.SHIFT, config.heads)
     if extras.gain:
         yield weight("gain_H", Role.GAIN, config.heads)
     if extras.core:
-        yield weight("core_HKK", Role.CORE, config.width * config.head_width)
+        yield weight("core_HKK", Role.CORE, inner * head_width)
+
+
+def _attention_weight(layer: int, name: str, role: Role, count: int, *, stored: bool = True, cut: int = 0) -> Weight:
+    return Weight(name=f"layers.{layer}.attention.{name}", role=role, count=count, layer=layer, stored=stored, cut=cut)
 
 
 def _ffn_weights(config: GPTConfig, method: Method, layer: int) -> Iterator[Weight]:
@@ -94,10 +101,13 @@ def products(config: GPTConfig, method: Method) -> tuple[Product, ...]:
         for weight in weight_table(config, method)
         if weight.stored and weight.role in _MATRICES and not weight.name.endswith("bias")
     ]
-    # Position t scores and mixes t+1 keys: (T+1)/2 on average, once for q.k and once for the values.
-    scores_and_mixing = Product(role=None, macs=(config.context + 1) * config.width, weight=None)
     head = Product(role=Role.TOKEN_EMBEDDING, macs=config.vocabulary * config.width, weight="token_embedding.weight")
-    return (*rows, *[scores_and_mixing] * config.layers, head)
+    if method.blind:  # a running sum takes no products
+        return (*rows, head)
+    # Position t scores and mixes t+1 keys: (T+1)/2 on average, once for q.k and once for the values.
+    inner = config.heads * query_key_width(config, method)
+    pairs = Product(role=None, macs=(config.context + 1) * (inner + config.width) / 2, weight=None)
+    return (*rows, *[pairs] * config.layers, head)
 
 
 def count_weights(config: GPTConfig, method: Method, total_steps: int) -> WeightCounts:
@@ -105,12 +115,19 @@ def count_weights(config: GPTConfig, method: Method, total_steps: int) -> Weight
     return cost.weight_counts(method.plan, weight_table(config, method), total_steps)
 
 
+def trained_query_key_share(config: GPTConfig, method: Method, total_steps: int) -> float:
+    """Weights on the Q/K side (matrices and extras) that some step trains, relative to the baseline's 2 L D^2."""
+    share = count_weights(config, method, total_steps).trained_query_key_share
+    assert share is not None, "counted now, so nothing is unknown"
+    return share
+
+
 def frozen_ratio(config: GPTConfig, method: Method, total_steps: int) -> float:
     """The share of the block matrices (4 D^2 + 2 D F per layer, absent ones included) frozen at the first step."""
     table = weight_table(config, method)
     matrices = [row for row in table if row.role in _BLOCK_MATRICES and not row.name.endswith("bias")]
     frozen = frozen_names(method.plan, table, 0, total_steps)
-    return sum(row.count for row in matrices if row.name in frozen) / sum(row.count for row in matrices)
+    return sum(row.count for row in matrices if row.name in frozen) / sum(row.count + row.cut for row in matrices)
 
 
 def count_flops(config: GPTConfig, method: Method, *, total_steps: int, tokens: int) -> FlopCounts:

@@ -10,7 +10,8 @@ from enum import StrEnum
 from itertools import combinations
 from typing import Generic
 
-from oelm.config.method import Extras
+from oelm.config.method import From
+from oelm.config.methods import carried
 from oelm.config.run import RunConfig
 from oelm.config.study import Tuning
 from oelm.report.arms import Arm
@@ -18,6 +19,8 @@ from oelm.report.differences import differing_settings, is_of_method, setting_na
 from oelm.report.sides import AnySide, Side
 
 LEARNING_RATE = "optim.lr"
+_CARRIED = ("method.extras.", "method.thin")
+"""Where the settings stand that an arm's control can have as well."""
 NORM_TOLERANCE = 0.05
 """Row norms closer than this (relative) count as equal: random rows have unit norm only in expectation."""
 
@@ -157,22 +160,17 @@ def _written(tuning: Tuning, field: str) -> str:
 
 def _extras(config: RunConfig, control: RunConfig) -> list[Confound]:
     """Extras that the control lacks. Those of `baseline+...` beside `baseline` are what is under test."""
-    own, theirs = _common_extras(config.method.extras), _common_extras(control.method.extras)
+    own, theirs = ("+".join(carried(method)) or "none" for method in (config.method, control.method))
     if own == theirs or _differ_in_extras_only(config, control):
         return []
     return [Confound(ConfoundKind.EXTRAS, "extras", own, theirs)]
 
 
-def _common_extras(extras: Extras) -> str:
-    """The extras that a baseline can have as well (core and rank replace Q and K, so they are the method)."""
-    flags = [name for name, is_on in (("shift", extras.shift), ("gain", extras.gain)) if is_on]
-    rate = [] if extras.layer_lr == 1 else [f"layer-lr={extras.layer_lr:g}"]
-    return "+".join([*flags, *rate]) or "none"
-
-
 def _differ_in_extras_only(config: RunConfig, control: RunConfig) -> bool:
-    common = {"method.extras.shift", "method.extras.gain", "method.extras.layer_lr"}
-    return all(path in common for path in differing_settings(config, control) if is_of_method(path))
+    """Whether the methods differ in nothing that a baseline could not have as well."""
+    of_the_method = {"method.extras.core", "method.extras.rank"}
+    paths = [path for path in differing_settings(config, control) if is_of_method(path)]
+    return all(path.startswith(_CARRIED) and path not in of_the_method for path in paths)
 
 
 def _seeds(side: Side, control: Side) -> list[Confound]:
@@ -222,7 +220,8 @@ def _are_ablations(one: Side, other: Side) -> bool:
     """Both frozen, alike in all but how Q and K are drawn (projection and scale) and a rate that was tuned alike."""
     ours, theirs = one.config.method, other.config.method
     drawn_alike = (ours.query, ours.key) == (theirs.query, theirs.key)
-    if ours.plan is None or drawn_alike or (one.task, one.source) != (other.task, other.source):
+    never_frozen = ours.plan is None or isinstance(ours.plan.when, From)
+    if never_frozen or drawn_alike or (one.task, one.source) != (other.task, other.source):
         return False
     allowed = {"method.query", "method.key", "method.scale"}
     if tuned_alike(one.config, other.config):

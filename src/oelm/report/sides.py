@@ -114,10 +114,10 @@ def expected_row_norm(config: RunConfig) -> float | None:
     """Mean norm of the rows of Q and K that the method draws, without drawing: E |w| of width D.
 
     Entries of std 0.02 have rows of norm 0.02 sqrt(D); every other projection and scale has rows of norm 1. None for
-    a pre-trained model, where the rows depend on its weights.
+    a pre-trained model, where the rows depend on its weights, and for blind attention, which has none.
     """
     method = config.method
-    if not isinstance(config.model, GPTConfig) or method.pretrained is not None:
+    if not isinstance(config.model, GPTConfig) or method.pretrained is not None or method.blind:
         return None
     small = ORIGINAL_STD * config.model.width**0.5
     norms = [

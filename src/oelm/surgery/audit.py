@@ -110,5 +110,6 @@ def _totals(audit: Audit) -> list[str]:
         lines.append(f"besides, {audit.frozen_otherwise:,} were frozen before and stay so")
     plan = audit.operation.method.plan
     if plan is not None and plan.when.kind != "always":
-        lines.append("the calendar is kept by oelm's training loop; any other loop leaves them frozen")
+        otherwise = "trains them to the end" if plan.when.kind == "from" else "leaves them frozen"
+        lines.append(f"the calendar is kept by oelm's training loop; any other loop {otherwise}")
     return lines

@@ -1,13 +1,13 @@
 """Our GPT as a Hugging Face folder that `AutoModelForCausalLM` and `AutoTokenizer` load.
 
-Without a key shift it is plain GPT-2 (zero attention biases, GELU by erf), which loads everywhere; with one it is
+Without a key shift it is plain GPT-2 (V and output biases zero, GELU by erf), which loads everywhere; with one it is
 `shifted_gpt.OelmGPTForCausalLM`. The model is read by the names of its weights, the same that checkpoints hold.
 """
 
 # mypy: disable-error-code=no-untyped-call
 # (transformers leaves its constructors untyped)
 
-# D model width
+# D model width  E = D + 1
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -21,7 +21,7 @@ from oelm.base.errors import ConfigError, DataError
 from oelm.base.files import writing_folder
 from oelm.config.method import Method
 from oelm.config.model import GPTConfig
-from oelm.surgery.folding import folded_queries_and_keys
+from oelm.surgery.folding import folded_queries_and_keys, refuse_unfoldable
 from oelm.surgery.shifted_gpt import OelmGPTConfig, OelmGPTForCausalLM, register
 
 END_OF_TEXT = "<|endoftext|>"
@@ -57,6 +57,7 @@ def refuse_existing(folder: Path) -> None:
 
 def as_transformers(model: OurGPT, end_of_text: int | None = None) -> GPT2LMHeadModel:
     """The same function as a transformers model, in the same dtype."""
+    refuse_unfoldable(model.method)
     weights = model.state_dict()
     exported: GPT2LMHeadModel
     if model.method.extras.shift:
@@ -102,10 +103,11 @@ def _gpt2_weights(config: GPTConfig, method: Method, weights: Mapping[str, Tenso
         ours, theirs = f"layers.{layer}", f"transformer.h.{layer}"
         yield from _norm(f"{theirs}.ln_1", weights, f"{ours}.attention_norm")
         yield from _norm(f"{theirs}.ln_2", weights, f"{ours}.ffn_norm")
-        q_DD, k_DD = folded_queries_and_keys(config, method, weights, layer)
+        q_DE, k_DE = folded_queries_and_keys(config, method, weights, layer)
         v_DD = weights[f"{ours}.attention.v.weight"]
-        yield f"{theirs}.attn.c_attn.weight", torch.cat([q_DD.to(v_DD), k_DD.to(v_DD), v_DD]).T
-        yield f"{theirs}.attn.c_attn.bias", v_DD.new_zeros(3 * config.width)
+        q_DE, k_DE = q_DE.to(v_DD), k_DE.to(v_DD)
+        yield f"{theirs}.attn.c_attn.weight", torch.cat([q_DE[:, :-1], k_DE[:, :-1], v_DD]).T
+        yield f"{theirs}.attn.c_attn.bias", torch.cat([q_DE[:, -1], k_DE[:, -1], v_DD.new_zeros(config.width)])
         yield f"{theirs}.attn.c_proj.weight", weights[f"{ours}.attention.o.weight"].T
         yield f"{theirs}.attn.c_proj.bias", v_DD.new_zeros(config.width)
         if method.extras.shift:

@@ -1,45 +1,70 @@
 """Our GPT's Query/Key side as two plain matrices per layer.
 
-Frames, tied and rolled keys, low-rank updates, cores and gains are linear in x, so they fold into W_Q and W_K exactly:
+Frames, tied and rolled keys, low-rank updates, biases, cores and gains are linear in x, so they fold into W_Q, W_K and
+their biases exactly:
 
-    (exp(g_h) S_h^T (W_Q,h + B A) x)^T (W_K,h + B' A') x'
+    (exp(g_h) S_h^T ((W_Q,h + B A) x + b_q))^T ((W_K,h + B' A') x' + b_k)
 
-Only the key shift looks at another token, and stays outside.
+Thin heads become as wide as V's by rows of zeros, and their queries longer by sqrt(V/K) because logits are divided by
+sqrt(V) then. Blind attention is that of zeros. Only the key shift looks at another token, and stays outside; a norm is
+not linear, and is refused.
 """
 
-# H heads  K head width  D model width
+# H heads  K head width of Q and K  V of values  D model width  E = D + 1
 
+import math
 from collections.abc import Mapping
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from oelm.base.errors import ConfigError
 from oelm.config.method import KeySource, Method
-from oelm.config.model import GPTConfig
-from oelm.method.projections import HeadShape, coordinate_frame, key_heads
+from oelm.config.model import GPTConfig, query_key_width
+from oelm.method.projections import HeadShape, frame_matrix, key_heads
+
+
+def refuse_unfoldable(method: Method) -> None:
+    """Refuse what is not linear in x."""
+    if method.extras.norm:
+        raise ConfigError(
+            f"{method.name} norms its queries and keys, and GPT-2's attention has no place for that",
+            "use it in oelm's own GPT, or train a method without +norm to export",
+        )
 
 
 def folded_queries_and_keys(
     config: GPTConfig, method: Method, weights: Mapping[str, Tensor], layer: int
 ) -> tuple[Tensor, Tensor]:
-    """W_Q and W_K of one layer with everything in them, each (D, D) in float64. `weights` are our GPT's, by name."""
-    shape = HeadShape(config.heads, config.head_width, config.width)
+    """W_Q and W_K of one layer with everything in them and their biases as a last column, each (D, D+1) in float64.
+
+    `weights` are our GPT's, by name.
+    """
+    if method.blind:
+        return (torch.zeros(config.width, config.width + 1, dtype=torch.float64),) * 2
     prefix = f"layers.{layer}.attention."
     own = {name.removeprefix(prefix): w.cpu().double() for name, w in weights.items() if name.startswith(prefix)}
-    q_HKD = _stored_or_frame(own, "q.weight", shape)
+    shape = HeadShape(config.heads, query_key_width(config, method), config.width)
+    frame_HKD = frame_matrix(shape, strided=method.strided and layer % 2 == 1)
+    q_HKD = own["q.weight"].view(shape) if "q.weight" in own else frame_HKD
     if method.key_source is KeySource.OWN:
-        k_HKD = _stored_or_frame(own, "k.weight", shape)
+        k_HKD = own["k.weight"].view(shape) if "k.weight" in own else frame_HKD
     else:
         k_HKD = q_HKD[key_heads(method.key_source, config.heads)]
-    if method.extras.rank:
-        q_HKD = q_HKD + (own["q_update.up.weight"] @ own["q_update.down.weight"]).view(shape)
-        k_HKD = k_HKD + (own["k_update.up.weight"] @ own["k_update.down.weight"]).view(shape)
+    q_HKE, k_HKE = _updated(q_HKD, "q", own), _updated(k_HKD, "k", own)
     if method.extras.core:
-        q_HKD = own["core_HKK"].transpose(1, 2) @ q_HKD
+        q_HKE = own["core_HKK"].transpose(1, 2) @ q_HKE
     if method.extras.gain:
-        q_HKD = q_HKD * own["gain_H"].exp().view(-1, 1, 1)
-    return q_HKD.flatten(0, 1), k_HKD.flatten(0, 1)
+        q_HKE = q_HKE * own["gain_H"].exp().view(-1, 1, 1)
+    q_HKE = q_HKE * math.sqrt(config.head_width / shape.head_width)
+    rows_of_zeros = (0, 0, 0, config.head_width - shape.head_width)
+    return F.pad(q_HKE, rows_of_zeros).flatten(0, 1), F.pad(k_HKE, rows_of_zeros).flatten(0, 1)
 
 
-def _stored_or_frame(own: Mapping[str, Tensor], name: str, shape: HeadShape) -> Tensor:
-    return own[name].view(shape) if name in own else coordinate_frame(shape, torch.Generator())
+def _updated(w_HKD: Tensor, side: str, own: Mapping[str, Tensor]) -> Tensor:
+    """With the low-rank update, and the bias (or zeros) as a last column."""
+    if f"{side}_update.up.weight" in own:
+        w_HKD = w_HKD + (own[f"{side}_update.up.weight"] @ own[f"{side}_update.down.weight"]).view_as(w_HKD)
+    bias_E = own.get(f"{side}_bias_E", w_HKD.new_zeros(w_HKD.shape[:2]))
+    return torch.cat([w_HKD, bias_E.view(*w_HKD.shape[:2], 1)], dim=2)

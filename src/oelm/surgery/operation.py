@@ -40,18 +40,8 @@ def parse_operation(method: str | Method) -> Operation:
 
 
 def _refuse_what_attention_cannot_run(method: Method, pretrained: Pretrained | None) -> None:
-    extras, plan = method.extras, method.plan
-    have = {
-        "key shift": extras.shift,
-        "logit gain": extras.gain,
-        "core": extras.core,
-        "low-rank update": extras.rank > 0,
-    }
-    if extra := next((name for name, on in have.items() if on), None):
-        raise ConfigError(
-            f"{method.name} has a {extra} in its attention, and Hugging Face's attention has no place for one",
-            "take the method without extras, such as oelm, or train it in oelm's own GPT",
-        )
+    _refuse_parts(method)
+    plan = method.plan
     if Projection.COORDINATE_FRAME in (method.query, method.key):
         raise ConfigError(
             f"{method.name} leaves a matrix out, and Hugging Face's attention always multiplies by one",
@@ -71,4 +61,29 @@ def _refuse_what_attention_cannot_run(method: Method, pretrained: Pretrained | N
         raise ConfigError(
             f"{method.name} keeps the pre-trained keys, so they cannot be {method.key_source}",
             "take oelm-qr, oelm-polar or oelm",
+        )
+
+
+def _refuse_parts(method: Method) -> None:
+    """Parts of our attention that Hugging Face's has not."""
+    extras = method.extras
+    have = {
+        "key shift": extras.shift,
+        "norm of queries and keys": extras.norm,
+        "logit gain": extras.gain,
+        "core": extras.core,
+        "low-rank update": extras.rank > 0,
+        "Q/K bias of its own": extras.bias,
+        "uniform mean instead of logits": method.blind,
+        "Q/K width of its own": method.thin is not None,
+    }
+    if extra := next((name for name, on in have.items() if on), None):
+        raise ConfigError(
+            f"{method.name} has a {extra} in its attention, and Hugging Face's attention has no place for one",
+            "take the method without extras, such as oelm, or train it in oelm's own GPT",
+        )
+    if method.one_draw:
+        raise ConfigError(
+            f"{method.name} gives all layers one draw, which is for models from scratch",
+            "leave +one-draw out, or train it in oelm's own GPT",
         )

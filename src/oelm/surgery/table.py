@@ -40,7 +40,7 @@ def _site_roles(sites: Collection[Site], *, train_biases: bool) -> dict[str, Rol
     for site in sites:
         for projector, role in ((site.query, Role.QUERY), (site.key, Role.KEY)):
             for name in projector.tensors:
-                roles[name] = Role.OTHER if train_biases and name.endswith(".bias") else role
+                roles[name] = Role.BIAS if train_biases and name.endswith(".bias") else role
     return roles
 
 

@@ -55,6 +55,7 @@ class Engine:
         accumulate: int,
         seed: int,
         layer_lr: float = 1.0,
+        query_key_lr: float = 1.0,
         compile_model: bool = False,
     ) -> None:
         self.model = model.to(runtime.device, weight_dtype(precision))
@@ -65,7 +66,7 @@ class Engine:
         self._precision = precision
         self._accumulate = accumulate
         self._seed = seed
-        self._layer_lr = layer_lr
+        self._lr_shares = (layer_lr, query_key_lr)
         self._compile = compile_model
         self._parked: Moments = {}
         self._optimiser: torch.optim.AdamW | None = None
@@ -96,7 +97,7 @@ class Engine:
             parameter.grad = None
         self.frozen = frozen
         self._trained = list(self.trained.values())
-        self._optimiser = make_optimiser(self.trained, self.table, self._optim, self._layer_lr)
+        self._optimiser = make_optimiser(self.trained, self.table, self._optim, *self._lr_shares)
         self.set_moments(moments)
         self._wrap()
         return True

@@ -6,20 +6,24 @@ import torch
 from torch import Tensor, nn
 
 from oelm.config.run import OptimConfig
-from oelm.method.weights import Role, Weight, layer_count
+from oelm.method.weights import QUERY_KEY_SIDE, Role, Weight, layer_count
 
 Moments = dict[str, dict[str, Tensor]]
 """Adam's state by the name of the weight: `step`, `exp_avg`, `exp_avg_sq`."""
 
 
 def make_optimiser(
-    trained: Mapping[str, nn.Parameter], table: tuple[Weight, ...], optim: OptimConfig, layer_lr: float
+    trained: Mapping[str, nn.Parameter],
+    table: tuple[Weight, ...],
+    optim: OptimConfig,
+    layer_lr: float,
+    query_key_lr: float = 1.0,
 ) -> torch.optim.AdamW:
-    """Groups by weight decay (matrices only) and by the layer's share of the learning rate (`lr_share`)."""
+    """Groups by weight decay (matrices only) and by the weight's share of the learning rate (`lr_share`)."""
     weights, layers = {weight.name: weight for weight in table}, layer_count(table)
     groups: dict[tuple[bool, float], list[nn.Parameter]] = {}
     for name, parameter in trained.items():
-        key = (parameter.ndim >= 2, lr_share(weights[name], layers, layer_lr))
+        key = (parameter.ndim >= 2, lr_share(weights[name], layers, layer_lr, query_key_lr))
         groups.setdefault(key, []).append(parameter)
     return torch.optim.AdamW(
         [
@@ -33,11 +37,14 @@ def make_optimiser(
     )
 
 
-def lr_share(weight: Weight, layers: int, layer_lr: float) -> float:
-    """layer_lr^(layers above): the top layer and what follows it train at 1, embeddings one below the bottom layer."""
+def lr_share(weight: Weight, layers: int, layer_lr: float, query_key_lr: float = 1.0) -> float:
+    """layer_lr^(layers above), on the Q/K side times query_key_lr.
+
+    The top layer and what follows it train at 1, embeddings one below the bottom layer.
+    """
     outside = layers if weight.role in (Role.TOKEN_EMBEDDING, Role.POSITION_EMBEDDING) else 0
     above = outside if weight.layer is None else layers - 1 - weight.layer
-    return float(layer_lr**above)
+    return float(layer_lr**above) * (query_key_lr if weight.role in QUERY_KEY_SIDE else 1.0)
 
 
 def read_moments(optimiser: torch.optim.Optimizer, trained: Mapping[str, nn.Parameter]) -> Moments:
