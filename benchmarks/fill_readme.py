@@ -1,10 +1,14 @@
-"""Write every table of README.md anew from the records under results/ (`make results`); a test compares them."""
+"""Write every table of README.md and docs/speed.md, and the plots of speed, anew from the records under results/.
+
+`make results` calls it; a test compares.
+"""
 
 import re
 from collections.abc import Callable
 from pathlib import Path
 
-from oelm.bench.show import read_record, sheet_markdown
+from oelm.bench.plots import write_plots
+from oelm.bench.show import read_record, relative_to, sheet_markdown
 from oelm.bench.words import machine_line, sheets
 from oelm.report.markdown import report_markdown
 from oelm.report.report import report_runs
@@ -28,30 +32,29 @@ def sst2() -> str:
     return _folded(report_markdown(report_runs([RESULTS / "sst2" / "final"])))
 
 
-def training_steps() -> str:
-    """Training steps of our GPT beside its peers."""
-    return _bench("small.json")
-
-
-def finetuning_steps() -> str:
-    """Fine-tuning steps of a BERT."""
-    return _bench("bert.json")
-
-
-REGIONS: dict[str, Callable[[], str]] = {
+STUDIES: dict[str, Callable[[], str]] = {
     "oelm compare results/quickstart --format md": quickstart,
     "oelm compare results/tinystories --format md": tinystories,
     "oelm compare results/sst2/final --format md": sst2,
-    "oelm bench --show results/bench/small.json --format md": training_steps,
-    "oelm bench --show results/bench/bert.json --format md": finetuning_steps,
 }
+FILES = (ROOT / "README.md", ROOT / "docs/speed.md")
+
+
+def region(command: str) -> str:
+    """What a command prints, as the documents show it."""
+    if command in STUDIES:
+        return STUDIES[command]()
+    found = re.fullmatch(r"oelm bench --show results/bench/(\S+)\.json(?: --reference (\S+))? --format md", command)
+    if found is None:
+        raise ValueError(f"no table is known for `{command}`")
+    return _bench(found[1], found[2])
 
 
 def filled(text: str) -> str:
-    """The text with every region `<!-- begin: NAME -->` ... `<!-- end -->` written anew."""
+    """The text with every region `<!-- begin: COMMAND -->` ... `<!-- end -->` written anew."""
 
     def write(match: re.Match[str]) -> str:
-        return f"<!-- begin: {match[1]} -->\n{REGIONS[match[1]]().strip()}\n<!-- end -->"
+        return f"<!-- begin: {match[1]} -->\n{region(match[1]).strip()}\n<!-- end -->"
 
     return re.sub(r"<!-- begin: (.*?) -->\n.*?<!-- end -->", write, text, flags=re.DOTALL)
 
@@ -65,15 +68,25 @@ def _folded(markdown: str) -> str:
     return "\n".join([*lines[:end], "", "<details>", summary, "", rest, "", "</details>"])
 
 
-def _bench(name: str) -> str:
-    """The first table of a speed record; how it was measured opens at a click."""
-    record = read_record(RESULTS / "bench" / name)
-    sheet = sheets(record)[0]
-    remarks = "\n".join(f"- {remark}" for remark in (f"{sheet.title}; {machine_line(record)}.", *sheet.remarks))
+def _bench(name: str, reference: str | None) -> str:
+    """The tables of a speed record; how they were measured opens at a click."""
+    record = read_record(RESULTS / "bench" / f"{name}.json")
+    record = relative_to(record, reference) if reference else record
+    found = sheets(record)
+    tables = [f"*{sheet.title}*\n\n{sheet_markdown(sheet)}" for sheet in found]
+    remarks = dict.fromkeys(remark for sheet in found for remark in sheet.remarks)
+    listed = "\n".join(f"- {remark}" for remark in (f"{machine_line(record)}.", *remarks))
     summary = "<summary>What the columns are, and on what it was measured</summary>"
-    return "\n".join([sheet_markdown(sheet), "", "<details>", summary, "", remarks, "", "</details>"])
+    return "\n\n".join([*tables, f"<details>\n{summary}\n\n{listed}\n\n</details>"])
+
+
+def write_plots_of_speed() -> None:
+    """The plots of docs/speed.md."""
+    for record in sorted((RESULTS / "bench").glob("*.json")):
+        write_plots(read_record(record), ROOT / "docs/plots", record.stem)
 
 
 if __name__ == "__main__":
-    readme = ROOT / "README.md"
-    readme.write_text(filled(readme.read_text(encoding="utf-8")), encoding="utf-8")
+    for path in FILES:
+        path.write_text(filled(path.read_text(encoding="utf-8")), encoding="utf-8")
+    write_plots_of_speed()

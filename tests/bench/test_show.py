@@ -7,7 +7,7 @@ from rich.console import Console
 
 from oelm.base.errors import ConfigError
 from oelm.bench.plots import write_plots
-from oelm.bench.show import print_record, read_record, record_markdown
+from oelm.bench.show import print_record, read_record, record_markdown, relative_to
 from oelm.config.bench_record import BenchRecord
 
 from .specs import made_up_record
@@ -38,6 +38,17 @@ def test_markdown_says_decided_and_not_decided():
     assert "| 1.000 | 0.800–1.200 | not decided | 1.000 |" in rows["plain PyTorch GPT"]
     assert "a processor, 1 thread of 2 cores, matmul 50 GFLOP/s, torch 2" in lines
     assert any("+10.0" in line for line in lines), "residuals of the fit"
+
+
+def test_another_reference_gives_the_inverse_ratios():
+    record = made_up_record()
+    turned = relative_to(record, "oelm").steps[0]
+    rows = {row.name: row for row in turned.rows}
+    assert turned.spec.reference == "oelm"
+    assert rows["oelm"].ratio is None
+    assert rows["baseline"].ratio.median == pytest.approx(1 / 0.9)
+    assert rows["baseline"].flop_bound == pytest.approx(1 / 0.95)
+    assert relative_to(record, "nobody") == record
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

@@ -63,6 +63,7 @@ INDIFFERENT: dict[str, Any] = {
     "machine.save_every": 7,
     "machine.log_every": 3,
     "machine.compile": True,
+    "machine.checkpoint_activations": True,
     "machine.tensorboard": False,
     "study": {"study": "screening", "stage": "final", "primary": "oelm"},
 }

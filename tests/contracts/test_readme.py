@@ -111,10 +111,18 @@ def tiny_bert(folder):
 
 def test_every_table_is_written_from_the_records(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    from fill_readme import REGIONS, filled
+    from fill_readme import FILES, STUDIES, filled
 
-    assert all(f"<!-- begin: {name} -->" in README for name in REGIONS)
-    assert filled(README) == README, "run `make results`"
+    assert all(f"<!-- begin: {name} -->" in README for name in STUDIES)
+    for path in FILES:
+        text = path.read_text(encoding="utf-8")
+        assert "<!-- begin: oelm bench" in text
+        assert filled(text) == text, "run `make results`"
+
+
+def test_the_documents_name_plots_that_exist():
+    for name in re.findall(r"\]\((plots/[^)]+)\)", (ROOT / "docs/speed.md").read_text(encoding="utf-8")):
+        assert (ROOT / "docs" / name).is_file(), f"run `make results`: {name}"
 
 
 def test_what_is_said_of_the_screening_is_what_its_records_show():

@@ -37,7 +37,7 @@ from oelm.tasks.classification import Classification, Encoded
 from oelm.tasks.task import Batch
 from oelm.train.folder import RunFolder
 from train.processes import parallel
-from train.toys import tiny_config, tokens, trained
+from train.toys import tiny_config, tokens, trained, without_digests
 
 PRAISE, BLAME = ["good", "great", "fine", "nice"], ["bad", "awful", "poor", "sad"]
 WORDS = [*PRAISE, *BLAME, "film", "story", "actor", "plot", "the", "a", "is", "was"]
@@ -240,6 +240,9 @@ def test_a_changed_tokenizer_or_run_is_noticed(folder: Path, tmp_path: Path) -> 
     moved = load_file(weights)
     moved["token_embedding.weight"][0] += 1
     save_file(moved, weights)
+    with pytest.raises(CheckpointError, match=r"model\.safetensors does not have its digest"):
+        subject_of(from_run)
+    without_digests(weights.parent)  # whole, for all that it says of itself
     with pytest.raises(DataError, match="gpt has changed since"):
         subject_of(from_run)
 

@@ -4,6 +4,7 @@ import json
 import re
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -159,6 +160,12 @@ def test_each_comparison_of_the_original_has_a_fair_one() -> None:
         assert study(name).data.keys() == study(name.replace("fair", "original")).data.keys()
 
 
+def role_of(config: RunConfig) -> dict[str, Any]:
+    """The place of a run in its study, whatever arm it is of."""
+    assert config.study is not None
+    return config.study.model_dump(mode="json", exclude={"cell"})
+
+
 @pytest.mark.parametrize("name", FAIR)
 def test_a_fair_study_treats_all_arms_alike(name: str) -> None:
     fair = study(name)
@@ -179,7 +186,8 @@ def test_a_fair_study_treats_all_arms_alike(name: str) -> None:
     else:
         assert {"keep", "oelm-qr", "oelm-qr+matched", "oelm-polar+matched"} <= methods.keys()
     final = planned(name)[1]
-    same = {"method": final[0].config.method, "seed": 0}
+    same = {"method": final[0].config.method, "seed": 0, "study": final[0].config.study}
+    assert len({json.dumps(role_of(run.config), sort_keys=True) for run in final}) == 1
     assert len({run.config.model_copy(update=same).model_dump_json() for run in final}) == 1
 
 

@@ -177,3 +177,19 @@ def test_a_split_ffn_equals_the_whole_one_weight_for_weight() -> None:
     state["layers.0.ffn_share.up.bias"] = state["layers.0.ffn_share.up.bias"].flip(0)
     split.load_state_dict(state)
     assert relative_error(split(TOKENS), whole(TOKENS)) > 1e-5
+
+
+def test_checkpointed_layers_give_the_same_gradients_and_keep_less() -> None:
+    def gradients_and_kept(checkpointing: bool) -> tuple[list[Tensor], int]:
+        model, kept = bold_model("oelm-core").train(), []
+        if checkpointing:
+            model.gradient_checkpointing_enable()
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: (kept.append(t.numel()), t)[1], lambda t: t):
+            loss = model(TOKENS[:, :-1], TOKENS[:, 1:])
+        held = sum(kept)
+        loss.backward()
+        return [parameter.grad for parameter in model.parameters() if parameter.grad is not None], held
+
+    (plain, all_kept), (again, few_kept) = gradients_and_kept(False), gradients_and_kept(True)
+    assert all(torch.equal(ours, theirs) for ours, theirs in zip(again, plain, strict=True))
+    assert few_kept < all_kept / 3

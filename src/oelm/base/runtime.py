@@ -75,7 +75,7 @@ def choose_runtime(device: str) -> Runtime:
     return Runtime(device=chosen, rank=rank, world=world)
 
 
-_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_MMAP_MAX = -1, -3, -4
 
 
 def keep_freed_memory() -> None:
@@ -84,10 +84,20 @@ def keep_freed_memory() -> None:
     A step frees hundreds of megabytes and asks for them again, and new pages have to be cleared first. Without effect
     where the C library is not glibc.
     """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if platform.system() == "Linux" else None
-    if mallopt is not None:
-        mallopt(_M_MMAP_MAX, 0)  # large blocks come from the heap, where they can be used again
-        mallopt(_M_TRIM_THRESHOLD, -1)  # and the heap never shrinks
+    _mallopt(_M_MMAP_MAX, 0)  # large blocks come from the heap, where they can be used again
+    _mallopt(_M_TRIM_THRESHOLD, -1)  # and the heap never shrinks
+
+
+def give_large_blocks_back() -> None:
+    """Let the C library treat blocks of 32 MB and more as it does by default, once its threshold has adapted."""
+    _mallopt(_M_MMAP_MAX, 65536)
+    _mallopt(_M_MMAP_THRESHOLD, 32 << 20)
+
+
+def _mallopt(parameter: int, value: int) -> None:
+    function = getattr(ctypes.CDLL(None), "mallopt", None) if platform.system() == "Linux" else None
+    if function is not None:
+        function(parameter, value)
 
 
 def generator_for(seed: int, *purpose: str | int) -> torch.Generator:

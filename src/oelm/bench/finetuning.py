@@ -60,7 +60,8 @@ class Tuner:
 
         def step(index: int) -> object:
             set_checkpointing(self._model, checkpointing)
-            return self._engine.accumulate(self._task, index), self._engine.update(OPTIM.lr)
+            self._engine.accumulate(self._task, index)
+            return self._engine.update(OPTIM.lr)
 
         return Contestant(step, step_flops(self._rates, checkpointing=checkpointing))
 

@@ -72,9 +72,10 @@ def _warm_up(runtime: Runtime, name: str) -> None:
     """Let torch's own buffers and threads, and all code that is loaded late, come before the measurement."""
     if name.startswith(NAMES[Peer.HUGGING_FACE]):
         import_module("oelm.surgery.random_models")
-    product = torch.randn(256, 256, device=runtime.device)
-    torch.mm(product, product)
-    import_module("torch._dynamo")  # every optimiser does
+    layer = torch.nn.Linear(256, 256, device=runtime.device)
+    optimiser = torch.optim.AdamW(layer.parameters(), fused=True)
+    layer(torch.ones(256, 256, device=runtime.device)).square().sum().backward()
+    optimiser.step()
 
 
 def _reset_peak(runtime: Runtime) -> None:

@@ -39,7 +39,8 @@ def training(spec: BenchSpec, name: str, runtime: Runtime) -> Contestant:
     engine, task = gpt_engine(spec, method, runtime), language_modelling(spec, runtime.world)
 
     def step(index: int) -> object:
-        return engine.accumulate(task, index), engine.update(OPTIM.lr)
+        engine.accumulate(task, index)
+        return engine.update(OPTIM.lr)
 
     return Contestant(step, training_flops(spec, method))
 

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from oelm.base.errors import ConfigError
-from oelm.base.runtime import Runtime
+from oelm.base.runtime import Runtime, give_large_blocks_back, keep_freed_memory
 from oelm.bench.contestant import Builder, Contestant
 from oelm.bench.ours import OPTIM
 from oelm.bench.plain_gpt import PlainGPT, continue_plainly
@@ -53,12 +53,27 @@ def _peer(spec: BenchSpec, peer: Peer, runtime: Runtime, *, compiled: bool) -> C
         forward = torch.compile(forward)
     match spec.what:
         case What.VALIDATE:
-            return Contestant(_validation(spec, model, forward, runtime), 1.0)
+            return Contestant(_by_default(_validation(spec, model, forward, runtime), runtime), 1.0)
         case What.GENERATE:
             start_BT = torch.tensor([prompt(spec)], device=runtime.device)
             return Contestant(lambda _index: continued(start_BT), 1.0 if peer is Peer.HUGGING_FACE else None)
         case _:
-            return Contestant(_training(spec, model, forward, runtime), 1.0)
+            return Contestant(_by_default(_training(spec, model, forward, runtime), runtime), 1.0)
+
+
+def _by_default(act: Act, runtime: Runtime) -> Act:
+    """The peer as others run it: large blocks of memory go back to the system. Keeping them is part of our engine."""
+    if runtime.device.type != "cpu":
+        return act
+
+    def step(index: int) -> object:
+        give_large_blocks_back()
+        try:
+            return act(index)
+        finally:
+            keep_freed_memory()
+
+    return step
 
 
 def _model(spec: BenchSpec, peer: Peer) -> tuple[nn.Module, Forward, Forward]:

@@ -27,7 +27,7 @@ def write_plots(record: BenchRecord, folder: Path, name: str) -> tuple[Path, ...
 
 
 def ratio_plot(bench: StepBench) -> "Figure":
-    """Measured ratio over FLOP ratio, a point with its 95 % interval per contestant; hollow where not decided."""
+    """Measured ratio over FLOP ratio, a point with its 95 % interval per method; hollow where not decided."""
     figure = _figure()
     axes = figure.subplots()
     rows = _plotted(bench)
@@ -75,7 +75,9 @@ def scaling_plot(scaling: Scaling) -> "Figure":
 
 
 def _plotted(bench: StepBench) -> list[Row]:
-    return [row for row in bench.rows if row.ratio is not None and row.flop_bound is not None]
+    """The methods: peers all need the baseline's FLOPs and would lie on top of each other."""
+    ours = [row for row in bench.rows if row.name.split(",")[0] in bench.spec.methods]
+    return [row for row in ours if row.ratio is not None and row.flop_bound is not None]
 
 
 def _figure() -> "Figure":

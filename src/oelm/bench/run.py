@@ -13,10 +13,11 @@ from oelm.bench.measure import measure_steps
 from oelm.bench.paper import paper_rows
 from oelm.bench.parallel import measure_parallel
 from oelm.bench.peers import require_compiler
+from oelm.bench.profile import measure_profile
 from oelm.bench.rounds import Emit
 from oelm.bench.scaling import measure_scaling
 from oelm.config.bench import BenchRequest, BenchSpec, What, specs_of
-from oelm.config.bench_record import BenchRecord, PaperRow, Parallel, Scaling, StepBench
+from oelm.config.bench_record import BenchRecord, PaperRow, Parallel, Profile, Scaling, StepBench
 from oelm.config.run import Precision
 from oelm.train.provenance import environment
 
@@ -35,12 +36,15 @@ def run_bench(request: BenchRequest, emit: Emit) -> BenchRecord:
     steps: list[StepBench] = []
     scaling: list[Scaling] = []
     parallel: list[Parallel] = []
+    profiles: list[Profile] = []
     for spec in specs:
         match spec.what:
             case What.SCALING:
                 scaling.append(measure_scaling(spec, runtime, emit))
             case What.PARALLEL:
                 parallel.append(measure_parallel(spec, runtime, emit))
+            case What.PROFILE:
+                profiles.append(measure_profile(spec, runtime, emit))
             case _:
                 steps.append(measure_steps(spec, runtime, emit))
     return BenchRecord(
@@ -52,6 +56,7 @@ def run_bench(request: BenchRequest, emit: Emit) -> BenchRecord:
         steps=tuple(steps),
         scaling=tuple(scaling),
         parallel=tuple(parallel),
+        profiles=tuple(profiles),
         paper=_on_paper(specs),
     )
 

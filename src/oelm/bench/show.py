@@ -8,8 +8,9 @@ from rich.console import Console
 from rich.table import Table
 
 from oelm.base.errors import ConfigError
+from oelm.bench.statistics import ratio_of
 from oelm.bench.words import Sheet, machine_line, sheets
-from oelm.config.bench_record import BenchRecord
+from oelm.config.bench_record import BenchRecord, StepBench
 from oelm.config.settings import describe
 
 
@@ -21,6 +22,27 @@ def read_record(path: Path) -> BenchRecord:
         return BenchRecord.model_validate_json(path.read_text(encoding="utf-8"))
     except ValidationError as error:
         raise ConfigError(f"{path} is not a record of `oelm bench`: {describe(error)}", "measure anew") from error
+
+
+def relative_to(record: BenchRecord, reference: str) -> BenchRecord:
+    """The same measurement with ratios to another contestant, where it took part."""
+
+    def changed(bench: StepBench) -> StepBench:
+        base = next((row for row in bench.rows if row.name == reference), None)
+        if base is None:
+            return bench
+        rows = tuple(
+            row.model_copy(
+                update={
+                    "ratio": None if row is base else ratio_of(row.seconds, base.seconds),
+                    "flop_bound": row.flop_bound and base.flop_bound and row.flop_bound / base.flop_bound,
+                }
+            )
+            for row in bench.rows
+        )
+        return bench.model_copy(update={"rows": rows, "spec": bench.spec.model_copy(update={"reference": reference})})
+
+    return record.model_copy(update={"steps": tuple(map(changed, record.steps))})
 
 
 def print_record(record: BenchRecord, console: Console) -> None:

@@ -3,7 +3,17 @@
 from dataclasses import dataclass
 
 from oelm.config.bench import What
-from oelm.config.bench_record import BenchRecord, PaperRow, Parallel, Ratio, Row, Scaling, ScalingFit, StepBench
+from oelm.config.bench_record import (
+    BenchRecord,
+    PaperRow,
+    Parallel,
+    Profile,
+    Ratio,
+    Row,
+    Scaling,
+    ScalingFit,
+    StepBench,
+)
 
 _TITLES = {
     What.TRAIN: "training step",
@@ -12,6 +22,7 @@ _TITLES = {
     What.FINETUNE: "fine-tuning step",
     What.SCALING: "scaling of a training step",
     What.PARALLEL: "data-parallel training step",
+    What.PROFILE: "where a training step's time goes",
 }
 _MEGA = 1e6
 
@@ -33,6 +44,7 @@ def sheets(record: BenchRecord) -> tuple[Sheet, ...]:
         *(_coefficients(scaling) for scaling in record.scaling),
         *(_points(fit) for scaling in record.scaling for fit in scaling.fits),
         *(_parallel(bench) for bench in record.parallel),
+        *(_profile(bench) for bench in record.profiles),
         *([_paper(record.paper)] if record.parallel and record.paper else []),
     )
 
@@ -101,6 +113,8 @@ def _step_remarks(bench: StepBench) -> tuple[str, ...]:
         f"FLOPs: of the matrix products that the method needs, over {spec.reference}'s. They bound what is saved in "
         "products; passes over weights (AdamW, clipping) are not in them, so fewer trained weights can save more.",
     ]
+    if spec.peers and bench.peak.source.startswith("measured"):
+        remarks.append("Peers run with the C library's default memory; keeping freed memory is part of our engine.")
     if spec.memory:
         remarks.append(f"MB: peak memory, {bench.memory}, each in a process of its own.")
     ours = spec.methods if spec.compile else ()
@@ -114,7 +128,7 @@ def _step_remarks(bench: StepBench) -> tuple[str, ...]:
     return tuple(remarks)
 
 
-def _size(bench: StepBench | Scaling | Parallel) -> str:
+def _size(bench: StepBench | Scaling | Parallel | Profile) -> str:
     spec, shape = bench.spec, bench.spec.shape
     if spec.what is What.GENERATE:
         amount = f"{spec.tokens} tokens after {spec.prompt_length}"
@@ -188,6 +202,23 @@ def _parallel(bench: Parallel) -> Sheet:
         remarks=(
             "Efficiency: median over rounds of alone / together at the same batch per process. Side by side: each "
             "process trains a model of its own, so together / side by side is what averaging the gradients costs.",
+        ),
+    )
+
+
+def _profile(bench: Profile) -> Sheet:
+    kinds = tuple(bench.rows[0].shares)
+    rows = tuple(
+        (row.method, _milliseconds(row.step_seconds), *(f"{100 * row.shares[kind]:.1f}" for kind in kinds))
+        for row in bench.rows
+    )
+    return Sheet(
+        title=f"{_TITLES[What.PROFILE]}: {_size(bench)}",
+        columns=("", "ms", *(f"{kind} %" for kind in kinds)),
+        rows=rows,
+        remarks=(
+            f"Shares of the mean of {_count(bench.spec.rounds, 'step')} under torch's profiler, "
+            "which slows them a little.",
         ),
     )
 

@@ -31,7 +31,8 @@ def bench(
     peers: Annotated[str, _who(f"Comma-separated, of {', '.join(Peer)}; or none.")] = ",".join(Peer),
     compiled_peers: Annotated[bool, _who("Each peer under torch.compile, too.", "--compiled-peers")] = False,
     reference: Annotated[
-        str | None, _who("The method or peer to compare with. \\[default: baseline, or the first method]")
+        str | None,
+        _who("The method or peer to compare with; also with --show. \\[default: baseline, or the first method]"),
     ] = None,
     size: Annotated[
         str, _size("Comma-separated: tiny, small, medium-512, large. Fine-tuning is of a BERT-base.")
@@ -60,7 +61,7 @@ def bench(
     if show != bool(records):
         raise ConfigError("records are printed by --show, and --show needs records", "oelm bench --show FILE...")
     if records:
-        _show(records, output, plots)
+        _show(records, reference, output, plots)
         return
     request = {
         **given,
@@ -86,11 +87,12 @@ def _measure(request: BenchRequest, out: Path | None, output: BenchFormat, plots
     _print(record, output, plots, out.stem if out else "bench")
 
 
-def _show(records: list[Path], output: BenchFormat, plots: Path | None) -> None:
-    from oelm.bench.show import read_record
+def _show(records: list[Path], reference: str | None, output: BenchFormat, plots: Path | None) -> None:
+    from oelm.bench.show import read_record, relative_to
 
     for path in records:
-        _print(read_record(path), output, plots, path.stem)
+        record = read_record(path)
+        _print(relative_to(record, reference) if reference else record, output, plots, path.stem)
 
 
 def _print(record: BenchRecord, output: BenchFormat, plots: Path | None, name: str) -> None:

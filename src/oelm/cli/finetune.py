@@ -58,6 +58,9 @@ def finetune(
     device: Annotated[str, _run("auto, cpu, cuda or cuda:N.")] = "auto",
     bf16: Annotated[bool, _run("bf16 mixed precision.", "--bf16")] = False,
     compile: Annotated[bool, _run("torch.compile the model.", "--compile")] = False,  # noqa: A002 (the flag's name)
+    checkpoint_activations: Annotated[
+        bool, _run("Less memory, a third slower: layers are computed again.", "--checkpoint-activations")
+    ] = False,
     tensorboard: Annotated[bool, _run("Write TensorBoard files.")] = True,
 ) -> None:
     """Fine-tune a model on labelled text: chosen on a hold-out of train, evaluated once."""

@@ -33,6 +33,9 @@ def train(
     device: Annotated[str, _run("auto, cpu, cuda or cuda:N.")] = _DEFAULT.device,
     bf16: Annotated[bool, _run("bf16 mixed precision.", "--bf16", "--use-amp")] = False,
     compile: Annotated[bool, _run("torch.compile the model.", "--compile")] = False,  # noqa: A002 (the flag's name)
+    checkpoint_activations: Annotated[
+        bool, _run("Less memory, a third slower: layers are computed again.", "--checkpoint-activations")
+    ] = False,
     size: Annotated[str, _model("tiny, small, medium-512 or large.")] = _DEFAULT.size,
     layers: Annotated[int | None, _model("", "--layers", "--num-layers")] = None,
     width: Annotated[int | None, _model("", "--width", "--d-model")] = None,

@@ -28,6 +28,8 @@ class What(StrEnum):
     """Training steps over a grid of widths, depths, contexts and batches, and a fit."""
     PARALLEL = "parallel"
     """A data-parallel training step of two processes beside that of one."""
+    PROFILE = "profile"
+    """Where a training step's time goes, by kinds of operation."""
 
 
 class Peer(StrEnum):
@@ -126,7 +128,7 @@ def specs_of(request: BenchRequest) -> tuple[BenchSpec, ...]:
     """Every question for every size; fine-tuning for one size, BERT-base unless another is given by number.
 
     Defaults: sequences of 256 tokens, 4 at once, a vocabulary of 4,096 and 12 rounds; for fine-tuning texts of 64
-    tokens, 8 at once, BERT's vocabulary; for scaling 6 rounds.
+    tokens, 8 at once, BERT's vocabulary; for scaling and profiles 6 rounds.
     """
     found = []
     for what in request.what:
@@ -150,7 +152,7 @@ def _spec(request: BenchRequest, what: What, size: str) -> BenchSpec:
         "compiled_peers": request.compiled_peers,
         "reference": request.reference or ("baseline" if "baseline" in canonical else canonical[0]),
         "batch_size": request.batch_size or (8 if finetune else 4),
-        "rounds": request.rounds or (6 if scaling else 12),
+        "rounds": request.rounds or (6 if scaling or what is What.PROFILE else 12),
         "tokens": min(request.tokens, max(1, (request.seq_len or 256) // 2)),
         **{name: getattr(request, name) for name in ("threads", "repeats", "precision", "compile", "device", "memory")},
     }

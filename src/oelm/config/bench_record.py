@@ -161,6 +161,24 @@ class Parallel(Settings):
     rows: tuple[ParallelRow, ...]
 
 
+class ProfileRow(Settings):
+    """Where one method's training step spends its time."""
+
+    method: str
+    step_seconds: float
+    """Mean over the profiled steps, the profiler's own cost included."""
+    shares: dict[str, float]
+    """Of the step, by kinds of operation; `the rest` is what is in no other."""
+
+
+class Profile(Settings):
+    """Training steps of every method under torch's profiler."""
+
+    kind: Literal["profile"] = "profile"
+    spec: BenchSpec
+    rows: tuple[ProfileRow, ...]
+
+
 class PaperRow(Settings):
     """What a method costs in memory and communication, by arithmetic alone: float32 gradients and moments."""
 
@@ -190,4 +208,5 @@ class BenchRecord(Settings):
     steps: tuple[StepBench, ...] = ()
     scaling: tuple[Scaling, ...] = ()
     parallel: tuple[Parallel, ...] = ()
+    profiles: tuple[Profile, ...] = ()
     paper: tuple[PaperRow, ...] = ()

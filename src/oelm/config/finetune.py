@@ -44,5 +44,6 @@ class FinetuneRequest(Settings):
     log_every: Count = 10
     device: str = "auto"
     compile: bool = False
+    checkpoint_activations: bool = False
     tensorboard: bool = True
     seed: Annotated[int, Field(ge=0)] = 0

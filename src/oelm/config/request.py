@@ -43,6 +43,7 @@ class TrainRequest(Settings):
     log_every: Count = 10
     device: str = "auto"
     compile: bool = False
+    checkpoint_activations: bool = False
     tensorboard: bool = True
     seed: Annotated[int, Field(ge=0)] = 0
 
@@ -101,7 +102,10 @@ def resolve_on(request: TrainRequest, vocabulary: int, data: DataConfig) -> RunC
             "validation_half": request.validation_half,
         },
         "machine": {
-            **{name: getattr(request, name) for name in ("device", "log_every", "compile", "tensorboard")},
+            **{
+                name: getattr(request, name)
+                for name in ("device", "log_every", "compile", "checkpoint_activations", "tensorboard")
+            },
             "save_every": request.save_every or validate_every,
         },
         "seed": request.seed,

@@ -73,6 +73,8 @@ class MachineConfig(Settings):
     save_every: Count
     log_every: Count = 10
     compile: bool = False
+    checkpoint_activations: bool = False
+    """Keep only each layer's input for the backward pass and compute the rest again."""
     tensorboard: bool = True
 
 

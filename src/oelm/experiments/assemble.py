@@ -77,6 +77,8 @@ def _require_processes(config: RunConfig, runtime: Runtime) -> None:
 
 
 def _engine(config: RunConfig, subject: Subject, runtime: Runtime) -> Engine:
+    if config.machine.checkpoint_activations:
+        subject.model.gradient_checkpointing_enable()  # type: ignore[operator]  # ours and transformers' alike
     return Engine(
         subject.model,
         subject.table,

@@ -60,7 +60,10 @@ def finetune_config(request: FinetuneRequest, model: ModelConfig, method: Method
             "validation_sequences": data.holdout_examples,
         },
         "machine": {
-            **{name: getattr(request, name) for name in ("device", "log_every", "compile", "tensorboard")},
+            **{
+                name: getattr(request, name)
+                for name in ("device", "log_every", "compile", "checkpoint_activations", "tensorboard")
+            },
             "save_every": request.save_every or validate_every,
         },
         "seed": request.seed,

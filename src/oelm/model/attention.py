@@ -10,8 +10,6 @@ softmax sees it only through the norm.) Order: projection, bias, shift, norm, lo
 
 # B batch  T query time  S key time  C context  D model width  H heads  K head width of Q and K  V of values  E = H K
 
-import math
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -19,6 +17,7 @@ from torch import Tensor, nn
 from oelm.config.method import KeySource, Method, Projection
 from oelm.config.model import GPTConfig, query_key_width
 from oelm.method.projections import HeadShape, frame_matrix, key_heads
+from oelm.model.causal import causal_attention
 from oelm.model.projecting import mix_with_previous, project
 
 NORM_EPSILON = 1e-6
@@ -91,33 +90,23 @@ class Attention(nn.Module):
         """Attend from each token to itself and those before it; `cache` holds the tokens before x, and then x too."""
         q_BTE, k_BTE, v_BTD = self.queries_keys_values(x_BTD)
         q_BHTK = self.split_heads(q_BTE) if self.core_HKK is None else self.through_core(q_BTE, self.core_HKK)
-        k_BHSK = self.split_heads(self.scaled_keys(k_BTE, cache))
-        v_BHSV = self.split_heads(v_BTD)
-        past = cache.length if cache is not None else 0
-        if cache is not None:
+        k_BHSK, v_BHSV = self.split_heads(self.scaled_keys(k_BTE, cache)), self.split_heads(v_BTD)
+        if cache is None:
+            y_BHTV = causal_attention(q_BHTK, k_BHSK, v_BHSV, self.dropout if self.training else 0.0)
+        else:
             cache.last_key_B1E = k_BTE[:, -1:]
             k_BHSK, v_BHSV = cache.append(k_BHSK, v_BHSV)
-        if self.shape.head_width < self.value_width and not past:
-            q_BHTK, k_BHSK = self.padded(q_BHTK), self.padded(k_BHSK)
-        tokens = x_BTD.shape[1]
-        y_BHTV = F.scaled_dot_product_attention(
-            q_BHTK,
-            k_BHSK,
-            v_BHSV,
-            attn_mask=_causal_mask(tokens, past + tokens, x_BTD.device) if past and tokens > 1 else None,
-            dropout_p=self.dropout if self.training else 0.0,
-            is_causal=not past,
-            scale=1 / math.sqrt(self.shape.head_width),
-        )
+            mask_TS = _causal_mask(x_BTD.shape[1], cache.length, x_BTD.device)
+            y_BHTV = F.scaled_dot_product_attention(q_BHTK, k_BHSK, v_BHSV, attn_mask=mask_TS)
         y_BTD: Tensor = self.o(y_BHTV.transpose(1, 2).flatten(2))
         return y_BTD
 
     def queries_keys_values(self, x_BTD: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """All that is projected, in one matmul. A frame takes no part in it: it reads x itself, head by head."""
         matrices = {"q": self.q, "k": self.k, "v": self.v}
-        if self.q_update is not None and self.k_update is not None:
-            matrices |= {"q_down": self.q_update.down, "k_down": self.k_update.down}
         weights = {name: matrix.weight for name, matrix in matrices.items() if matrix is not None}
+        if self.q_update is not None and self.k_update is not None:
+            weights["down"] = torch.cat([self.q_update.down.weight, self.k_update.down.weight])
         projected = dict(zip(weights, project(x_BTD, *weights.values()), strict=True))
         q_BTE = self.read_frame(x_BTD) if self.q is None else projected["q"]
         if self.key_heads is not None:
@@ -125,8 +114,9 @@ class Attention(nn.Module):
         else:
             k_BTE = self.read_frame(x_BTD) if self.k is None else projected["k"]
         if self.q_update is not None and self.k_update is not None:
-            q_BTE = self.q_update.add_to(q_BTE, projected["q_down"])
-            k_BTE = self.k_update.add_to(k_BTE, projected["k_down"])
+            q_down_BTR, k_down_BTR = projected["down"].chunk(2, dim=-1)
+            q_BTE = self.q_update.add_to(q_BTE, q_down_BTR)
+            k_BTE = self.k_update.add_to(k_BTE, k_down_BTR)
         if self.q_bias_E is not None and self.k_bias_E is not None:
             q_BTE, k_BTE = q_BTE + self.q_bias_E, k_BTE + self.k_bias_E
         return self.normed(q_BTE) if self.has_norm else q_BTE, k_BTE, projected["v"]
@@ -184,13 +174,6 @@ class Attention(nn.Module):
         batch, time, _ = x_BTE.shape
         return x_BTE.view(batch, time, self.shape.heads, -1).transpose(1, 2)
 
-    def padded(self, x_BHTK: Tensor) -> Tensor:
-        """Zeros up to the values' width, which change no score.
-
-        Torch's fast attention wants one width for all: on a CPU, unlike widths took 1.3 to 2.6 times as long as zeros.
-        """
-        return F.pad(x_BHTK, (0, self.value_width - self.shape.head_width))
-
     def new_cache(self, batch: int, context: int, like: Tensor) -> LayerCache:
         """An empty cache for a full context of `batch` texts."""
         return LayerCache(batch, context, self.shape, self.value_width, like)
@@ -208,6 +191,8 @@ def _matrix(projection: Projection, width: int, out_width: int) -> nn.Linear | N
     return None if projection is Projection.COORDINATE_FRAME else nn.Linear(width, out_width, bias=False)
 
 
-def _causal_mask(queries: int, keys: int, device: torch.device) -> Tensor:
-    """The last `queries` of `keys` positions look back: True where attention is allowed."""
+def _causal_mask(queries: int, keys: int, device: torch.device) -> Tensor | None:
+    """The last `queries` of `keys` positions look back: True where attention is allowed; one alone may look at all."""
+    if queries == 1:
+        return None
     return torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)

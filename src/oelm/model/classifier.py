@@ -22,6 +22,10 @@ class GPTClassifier(nn.Module):
             self.head.weight.copy_(STD * drawn)
             self.head.bias.zero_()
 
+    def gradient_checkpointing_enable(self) -> None:
+        """Keep only each layer's input for the backward pass; see `GPT`."""
+        self.gpt.gradient_checkpointing_enable()
+
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Scores (B, C) of the classes."""
         x_BTD = self.gpt.encode(input_ids)

@@ -152,7 +152,11 @@ class Engine:
         divisor = self._sums[1] / self.runtime.world
         norm = nn.utils.get_total_norm(gradients) / divisor
         clipping = ((norm + 1e-6) / self._optim.clip).where(norm > self._optim.clip, 1.0)
-        self._optimiser.grad_scale = (divisor * clipping).float()  # type: ignore[attr-defined]
+        scale = divisor * clipping
+        if self._precision is Precision.FLOAT64:  # the kernel takes the number in float32 only
+            torch._foreach_div_(gradients, scale)
+            scale = torch.ones_like(scale)
+        self._optimiser.grad_scale = scale.float()  # type: ignore[attr-defined]
         self._optimiser.found_inf = norm.isfinite().logical_not().float()  # type: ignore[attr-defined]
         for group in self._optimiser.param_groups:
             group["lr"] = lr * group["lr_share"]

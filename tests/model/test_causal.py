@@ -1,0 +1,55 @@
+"""Attention in blocks beside torch's, values and gradients, at lengths that do and do not fill the blocks."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from builders import relative_error
+from oelm.base.runtime import generator_for
+from oelm.model import causal
+from oelm.model.causal import causal_attention
+
+B, H, K = 2, 3, 5
+
+
+def drawn(time: int) -> list[Tensor]:
+    """q, k, v as views of rows (B, T, 3 H K), as the model makes them."""
+    rows = torch.randn(B, time, 3, H, K, dtype=torch.float64, generator=generator_for(0, "qkv", time))
+    return [part.transpose(1, 2).requires_grad_() for part in rows.unbind(2)]
+
+
+def results(attention, time: int) -> list[Tensor]:  # type: ignore[no-untyped-def]
+    inputs = drawn(time)
+    y_BHTK = attention(*inputs)
+    weights = torch.randn(y_BHTK.shape, dtype=torch.float64, generator=generator_for(1, "loss", time))
+    return [y_BHTK.detach(), *torch.autograd.grad((y_BHTK * weights).sum(), inputs)]
+
+
+@pytest.mark.parametrize("time", [1, 7, 64, 65, 200])
+def test_blocks_give_what_torch_gives(time: int) -> None:
+    ours = results(lambda q, k, v: causal_attention(q, k, v, 0.0), time)
+    theirs = results(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), time)
+    for actual, expected in zip(ours, theirs, strict=True):
+        assert torch.allclose(actual, expected, rtol=1e-11, atol=1e-12)
+
+
+def test_looking_ahead_or_another_scale_is_noticed() -> None:
+    ours = results(lambda q, k, v: causal_attention(q, k, v, 0.0), 70)
+    for wrong in (
+        results(lambda q, k, v: F.scaled_dot_product_attention(q, k, v), 70),
+        results(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=1.0), 70),
+    ):
+        assert min(relative_error(a, b) for a, b in zip(ours, wrong, strict=True)) > 1e-2
+
+
+def test_where_the_weights_would_not_fit_torch_takes_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    def saved(time: int) -> int:
+        sizes: list[int] = []
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: (sizes.append(t.numel()), t)[1], lambda t: t):
+            causal_attention(*drawn(time), 0.0)
+        return sum(sizes)
+
+    kept = saved(128)
+    monkeypatch.setattr(causal, "LONGEST", 127)
+    assert saved(128) < kept - B * H * 64 * 64
