@@ -1,3 +1,7 @@
+import platform
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -48,3 +52,22 @@ def test_an_unusable_device_is_refused_in_one_line(device: str) -> None:
 def test_peak_memory_is_in_bytes() -> None:
     torch.zeros(2**22)  # 16 MiB
     assert 2**24 < choose_runtime("cpu").peak_bytes() < 2**40
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="a setting of glibc")
+@pytest.mark.parametrize(("call", "kept"), [("keep_freed_memory", True), ("give_large_blocks_back", False)])
+def test_freed_memory_is_kept_or_given_back(call: str, kept: bool) -> None:
+    script = f"""
+import torch
+from oelm.base import runtime
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+runtime.{call}()
+before = resident()
+block = torch.ones(50_000_000)
+assert resident() - before > 190e6
+del block
+print(resident() - before > 190e6)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(kept)
