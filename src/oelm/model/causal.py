@@ -64,17 +64,12 @@ class _InBlocks(torch.autograd.Function):
         inner_BHT1 = (d_y_BHTV * y_BHTV).sum(-1, keepdim=True)
         for (text, queries, seen), weights_HCS in zip(_blocks(q_BHTK), kept, strict=True):
             d_y_HCV = d_y_BHTV[text, :, queries]
-            _add_product(weights_HCS.transpose(1, 2), d_y_HCV, to=d_v_BHTV[text, :, seen])
+            d_v_BHTV[text, :, seen] += torch.bmm(weights_HCS.transpose(1, 2), d_y_HCV)
             d_scores_HCS = torch.bmm(d_y_HCV, v_BHTV[text, :, seen].transpose(1, 2))
             d_scores_HCS.sub_(inner_BHT1[text, :, queries]).mul_(weights_HCS)
             d_q_BHTK[text, :, queries] = torch.bmm(d_scores_HCS, k_BHTK[text, :, seen])
-            _add_product(d_scores_HCS.transpose(1, 2), q_BHTK[text, :, queries], to=d_k_BHTK[text, :, seen])
+            d_k_BHTK[text, :, seen] += torch.bmm(d_scores_HCS.transpose(1, 2), q_BHTK[text, :, queries])
         return d_q_BHTK.mul_(q_BHTK.shape[3] ** -0.5), d_k_BHTK, d_v_BHTV
-
-
-def _add_product(left: Tensor, right: Tensor, *, to: Tensor) -> None:
-    """to += left right, head by head (written so that torch's FLOP counter sees it)."""
-    torch.baddbmm(to, left, right, out=to)
 
 
 def _blocks(q_BHTK: Tensor) -> Iterator[tuple[int, slice, slice]]:
