@@ -119,7 +119,7 @@ def test_a_process_that_fails_is_reported(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:The .grad attribute")
 def test_compiled_contestants_say_how_long_it_took():
     request = tiny(What.TRAIN).model_copy(
         update={"methods": ("baseline",), "compile": True, "compiled_peers": True, "peers": (Peer.PLAIN,)}
