@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from builders import SMALL, bold_model, embolden, random_tokens, relative_error
+from builders import SMALL, VARIETY, bold_model, built, embolden, random_tokens, relative_error
 from oelm.config.method import FreezingPlan, OnlyLayers
 from oelm.config.methods import METHODS, parse_method
 from oelm.model.gpt import GPT, Block, shared_units
@@ -193,3 +193,22 @@ def test_checkpointed_layers_give_the_same_gradients_and_keep_less() -> None:
     (plain, all_kept), (again, few_kept) = gradients_and_kept(False), gradients_and_kept(True)
     assert all(torch.equal(ours, theirs) for ours, theirs in zip(again, plain, strict=True))
     assert few_kept < all_kept / 3
+
+
+@pytest.mark.parametrize("method", VARIETY)
+def test_every_method_trains_under_autocast(method: str) -> None:
+    """In bf16 the loss and its gradients are near those of float32, and not the same."""
+    model = built(GPT(SMALL, parse_method(method)), 0)
+
+    def loss_and_gradient(low: bool) -> tuple[float, Tensor]:
+        model.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, enabled=low):
+            loss = model(TOKENS[:, :-1], TOKENS[:, 1:])
+        loss.backward()
+        found = [parameter.grad.flatten() for parameter in model.parameters() if parameter.grad is not None]
+        return loss.item(), torch.cat(found)
+
+    (exact, exact_gradient), (near, near_gradient) = loss_and_gradient(False), loss_and_gradient(True)
+    assert near == pytest.approx(exact, rel=1e-2)
+    error = ((near_gradient - exact_gradient).norm() / exact_gradient.norm()).item()
+    assert 1e-4 < error < 0.05

@@ -24,6 +24,8 @@ def causal_attention(q_BHTK: Tensor, k_BHTK: Tensor, v_BHTV: Tensor, dropout: fl
     wants_gradients = torch.is_grad_enabled() and (q_BHTK.requires_grad or v_BHTV.requires_grad)
     in_blocks = wants_gradients and q_BHTK.device.type == "cpu" and q_BHTK.shape[2] <= LONGEST
     if in_blocks and not dropout and not torch.compiler.is_compiling():
+        # Under autocast, v comes out of a matmul in bf16, but a frame is x itself, in float32.
+        q_BHTK, k_BHTK = q_BHTK.to(v_BHTV.dtype), k_BHTK.to(v_BHTV.dtype)
         y_BHTV: Tensor = _InBlocks.apply(q_BHTK, k_BHTK, v_BHTV)  # type: ignore[no-untyped-call]
         return y_BHTV
     width, missing = q_BHTK.shape[3], v_BHTV.shape[3] - q_BHTK.shape[3]
