@@ -13,7 +13,7 @@ from oelm.config.bench_record import Profile, ProfileRow
 
 GROUPS: Mapping[str, frozenset[str]] = {
     "products": frozenset({"mm", "addmm", "bmm", "baddbmm"}),
-    "attention kernels": frozenset(
+    "attention": frozenset(
         f"_scaled_dot_product_{kind}"
         for kind in (
             "flash_attention_for_cpu",
@@ -24,10 +24,10 @@ GROUPS: Mapping[str, frozenset[str]] = {
             "efficient_attention_backward",
         )
     ),
-    "softmax and exponentials": frozenset({"_softmax", "exp2_", "exp"}),
-    "GELU": frozenset({"gelu", "gelu_backward"}),
-    "norms": frozenset({"native_layer_norm", "native_layer_norm_backward"}),
-    "AdamW and clipping": frozenset({"_fused_adamw_", "linalg_vector_norm", "_foreach_norm"}),
+    "softmax": frozenset({"_softmax", "exp2_", "exp"}),
+    "GELU": frozenset({"gelu", "gelu_backward", "silu", "silu_backward"}),
+    "norms": frozenset({"native_layer_norm", "native_layer_norm_backward", "_fused_rms_norm"}),
+    "AdamW": frozenset({"_fused_adamw_", "linalg_vector_norm", "_foreach_norm"}),
 }
 """torch's operations by what they do; whatever else a step takes, Python's share included, is the rest."""
 
@@ -56,7 +56,7 @@ def _row(name: str, act: Act, steps: int, runtime: Runtime) -> ProfileRow:
         group: sum(times.get(operation, 0.0) for operation in operations) / 1e6 / steps / seconds
         for group, operations in GROUPS.items()
     }
-    return ProfileRow(method=name, step_seconds=seconds, shares={**shares, "the rest": 1 - sum(shares.values())})
+    return ProfileRow(method=name, step_seconds=seconds, shares={**shares, "rest": 1 - sum(shares.values())})
 
 
 def _microseconds(event: object) -> float:

@@ -168,7 +168,7 @@ class ProfileRow(Settings):
     step_seconds: float
     """Mean over the profiled steps, the profiler's own cost included."""
     shares: dict[str, float]
-    """Of the step, by kinds of operation; `the rest` is what is in no other."""
+    """Of the step, by kinds of operation; `rest` is what is in no other."""
 
 
 class Profile(Settings):

@@ -1,11 +1,11 @@
 """Causal attention: y_t = sum_{u <= t} softmax_u(q_t . k_u / sqrt(K)) v_u.
 
 On a GPU torch's own kernels are the fastest. In training on a CPU, torch's flash kernel multiplies small blocks one by
-one and computes all weights a second time in the backward pass. Here a block of queries meets all of its keys in one
-batched matmul over the heads, and the weights are kept: T^2 / 2 numbers per head, worth it up to contexts of 1,024.
+one and computes all weights a second time in the backward pass. Here a block of queries of all texts meets all of its
+keys in one batched matmul, and the weights are kept: T^2 / 2 numbers per head, worth it up to contexts of 1,024.
 """
 
-# B batch  H heads  T time  K head width of Q and K  V of values  C queries of a block  S keys that they see
+# B batch  H heads  N = B H  T time  K head width of Q and K  V of values  C queries of a block  S keys that they see
 
 from collections.abc import Iterator
 from typing import Any
@@ -36,54 +36,56 @@ def causal_attention(q_BHTK: Tensor, k_BHTK: Tensor, v_BHTV: Tensor, dropout: fl
 
 
 class _InBlocks(torch.autograd.Function):
-    """Blocks of queries of one text, all heads at once."""
+    """Blocks of queries, all heads of all texts at once: N = B H rows of a batched matmul."""
 
     @staticmethod
     def forward(ctx: Any, q_BHTK: Tensor, k_BHTK: Tensor, v_BHTV: Tensor) -> Tensor:
         """Softmax block by block; its results are kept for the backward pass."""
-        q_BHTK = q_BHTK * q_BHTK.shape[3] ** -0.5
-        y_BHTV = _like_heads_of_rows(v_BHTV)
-        future_CC = torch.full((_QUERIES, _QUERIES), -torch.inf, dtype=q_BHTK.dtype).triu_(1)
+        q_NTK = (q_BHTK * q_BHTK.shape[3] ** -0.5).flatten(0, 1)
+        k_NTK, v_NTV = k_BHTK.flatten(0, 1), v_BHTV.flatten(0, 1)
+        y_NTV = torch.empty_like(v_NTV)
+        future_CC = torch.full((_QUERIES, _QUERIES), -torch.inf, dtype=q_NTK.dtype).triu_(1)
         kept = []
-        for text, queries, seen in _blocks(q_BHTK):
-            scores_HCS = torch.bmm(q_BHTK[text, :, queries], k_BHTK[text, :, seen].transpose(1, 2))
-            own_HCC = scores_HCS[:, :, queries]
-            own_HCC += future_CC[: own_HCC.shape[1], : own_HCC.shape[2]]
-            weights_HCS = torch.softmax(scores_HCS, -1, out=scores_HCS)
-            y_BHTV[text, :, queries] = torch.bmm(weights_HCS, v_BHTV[text, :, seen])
-            kept.append(weights_HCS)
-        ctx.save_for_backward(q_BHTK, k_BHTK, v_BHTV, y_BHTV, *kept)
+        for queries, seen in _blocks(q_NTK):
+            scores_NCS = torch.bmm(q_NTK[:, queries], k_NTK[:, seen].transpose(1, 2))
+            own_NCC = scores_NCS[:, :, queries]
+            own_NCC += future_CC[: own_NCC.shape[1], : own_NCC.shape[2]]
+            weights_NCS = torch.softmax(scores_NCS, -1, out=scores_NCS)
+            y_NTV[:, queries] = torch.bmm(weights_NCS, v_NTV[:, seen])
+            kept.append(weights_NCS)
+        y_BHTV = _in_rows(y_NTV, len(v_BHTV))
+        ctx.save_for_backward(q_NTK, k_NTK, v_NTV, y_BHTV, *kept)
         return y_BHTV
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_y_BHTV: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """d scores = weights (d weights - sum_u weights d weights), and that sum is y . d y."""
-        q_BHTK, k_BHTK, v_BHTV, y_BHTV, *kept = ctx.saved_tensors
-        d_q_BHTK, d_k_BHTK, d_v_BHTV = (_like_heads_of_rows(part) for part in (q_BHTK, k_BHTK, v_BHTV))
-        d_k_BHTK.zero_()
-        d_v_BHTV.zero_()
-        inner_BHT1 = (d_y_BHTV * y_BHTV).sum(-1, keepdim=True)
-        for (text, queries, seen), weights_HCS in zip(_blocks(q_BHTK), kept, strict=True):
-            d_y_HCV = d_y_BHTV[text, :, queries]
-            d_v_BHTV[text, :, seen] += torch.bmm(weights_HCS.transpose(1, 2), d_y_HCV)
-            d_scores_HCS = torch.bmm(d_y_HCV, v_BHTV[text, :, seen].transpose(1, 2))
-            d_scores_HCS.sub_(inner_BHT1[text, :, queries]).mul_(weights_HCS)
-            d_q_BHTK[text, :, queries] = torch.bmm(d_scores_HCS, k_BHTK[text, :, seen])
-            d_k_BHTK[text, :, seen] += torch.bmm(d_scores_HCS.transpose(1, 2), q_BHTK[text, :, queries])
-        return d_q_BHTK.mul_(q_BHTK.shape[3] ** -0.5), d_k_BHTK, d_v_BHTV
+        q_NTK, k_NTK, v_NTV, y_BHTV, *kept = ctx.saved_tensors
+        inner_NT1 = (d_y_BHTV * y_BHTV).sum(-1, keepdim=True).flatten(0, 1)
+        d_y_NTV = d_y_BHTV.flatten(0, 1)
+        d_q_NTK, d_k_NTK, d_v_NTV = torch.empty_like(q_NTK), torch.zeros_like(k_NTK), torch.zeros_like(v_NTV)
+        for (queries, seen), weights_NCS in zip(_blocks(q_NTK), kept, strict=True):
+            d_y_NCV = d_y_NTV[:, queries]
+            d_v_NTV[:, seen] += torch.bmm(weights_NCS.transpose(1, 2), d_y_NCV)
+            d_scores_NCS = torch.bmm(d_y_NCV, v_NTV[:, seen].transpose(1, 2))
+            d_scores_NCS.sub_(inner_NT1[:, queries]).mul_(weights_NCS)
+            d_q_NTK[:, queries] = torch.bmm(d_scores_NCS, k_NTK[:, seen])
+            d_k_NTK[:, seen] += torch.bmm(d_scores_NCS.transpose(1, 2), q_NTK[:, queries])
+        d_q_NTK.mul_(q_NTK.shape[2] ** -0.5)
+        d_q_BHTK, d_k_BHTK, d_v_BHTV = (_in_rows(d_NTK, len(y_BHTV)) for d_NTK in (d_q_NTK, d_k_NTK, d_v_NTV))
+        return d_q_BHTK, d_k_BHTK, d_v_BHTV
 
 
-def _blocks(q_BHTK: Tensor) -> Iterator[tuple[int, slice, slice]]:
-    """Text, queries, and the keys that they see."""
-    batch, _, time, _ = q_BHTK.shape
-    for text in range(batch):
-        for start in range(0, time, _QUERIES):
-            end = min(start + _QUERIES, time)
-            yield text, slice(start, end), slice(end)
+def _blocks(q_NTK: Tensor) -> Iterator[tuple[slice, slice]]:
+    """Queries, and the keys that they see."""
+    time = q_NTK.shape[1]
+    for start in range(0, time, _QUERIES):
+        end = min(start + _QUERIES, time)
+        yield slice(start, end), slice(end)
 
 
-def _like_heads_of_rows(heads_BHTK: Tensor) -> Tensor:
-    """Room for (B, H, T, K) that lies in memory as (B, T, H K): what the projections read and write."""
-    batch, heads, time, width = heads_BHTK.shape
-    return heads_BHTK.new_empty(batch, time, heads, width).transpose(1, 2)
+def _in_rows(x_NTK: Tensor, batch: int) -> Tensor:
+    """(B H, T, K) -> (B, H, T, K) that lies in memory as (B, T, H K): what the projections read and write."""
+    x_BHTK = x_NTK.view(batch, -1, *x_NTK.shape[1:])
+    return x_BHTK.transpose(1, 2).contiguous().transpose(1, 2)
