@@ -13,7 +13,7 @@ from oelm.config.methods import parse_method
 from oelm.model.attention import Attention, LowRank
 from oelm.model.blind import BlindAttention
 from oelm.model.gpt import GPT
-from oelm.model.projecting import mix_with_previous, project
+from oelm.model.projecting import add_low_rank, mix_with_previous, project
 
 H, K, D, T = SMALL.heads, SMALL.head_width, SMALL.width, 7
 X_BTD = torch.randn(2, T, D, dtype=torch.float64, generator=generator_for(0, "x"))
@@ -211,6 +211,18 @@ def test_the_core_is_a_bilinear_form_between_the_frames() -> None:
         explicit = x_D[own] @ right.core_HKK[h] @ y_D[own]
         assert torch.isclose(right.q_HKD[h] @ x_D @ right.core_HKK[h] @ (right.k_HKD[h] @ y_D), explicit, rtol=1e-12)
     assert relative_error(attention(X_BTD), right(X_BTD)) < TOLERANCE
+
+
+# --- low rank ---
+
+
+def test_a_low_rank_update_has_the_gradients_of_its_formula() -> None:
+    generator = generator_for(0, "low rank")
+    y_BTE, down_BTR = (torch.randn(2, T, n, dtype=torch.float64, generator=generator).requires_grad_() for n in (D, 6))
+    up_ER = torch.randn(D, 3, dtype=torch.float64, generator=generator, requires_grad=True)
+    a_BTR = down_BTR[..., 3:]  # half of the columns, as attention hands them over
+    assert relative_error(add_low_rank(y_BTE, a_BTR, up_ER), y_BTE + a_BTR @ up_ER.T) < TOLERANCE
+    assert torch.autograd.gradcheck(lambda y, down, up: add_low_rank(y, down[..., 3:], up), (y_BTE, down_BTR, up_ER))
 
 
 # --- key shift ---

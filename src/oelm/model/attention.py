@@ -18,7 +18,7 @@ from oelm.config.method import KeySource, Method, Projection
 from oelm.config.model import GPTConfig, query_key_width
 from oelm.method.projections import HeadShape, frame_matrix, key_heads
 from oelm.model.causal import causal_attention
-from oelm.model.projecting import mix_with_previous, project
+from oelm.model.projecting import add_low_rank, mix_with_previous, project
 
 NORM_EPSILON = 1e-6
 """Added to the mean square under the root of the norm."""
@@ -52,11 +52,6 @@ class LowRank(nn.Module):
         super().__init__()
         self.down = nn.Linear(width, rank, bias=False)
         self.up = nn.Linear(rank, out_width, bias=False)
-
-    def add_to(self, projected_BTE: Tensor, down_BTR: Tensor) -> Tensor:
-        """The projection plus B (A x), of which A x is given."""
-        sum_NE = torch.addmm(projected_BTE.flatten(0, 1), down_BTR.flatten(0, 1), self.up.weight.T)
-        return sum_NE.view_as(projected_BTE)
 
 
 class Attention(nn.Module):
@@ -115,8 +110,8 @@ class Attention(nn.Module):
             k_BTE = self.read_frame(x_BTD) if self.k is None else projected["k"]
         if self.q_update is not None and self.k_update is not None:
             q_down_BTR, k_down_BTR = projected["down"].chunk(2, dim=-1)
-            q_BTE = self.q_update.add_to(q_BTE, q_down_BTR)
-            k_BTE = self.k_update.add_to(k_BTE, k_down_BTR)
+            q_BTE = add_low_rank(q_BTE, q_down_BTR, self.q_update.up.weight)
+            k_BTE = add_low_rank(k_BTE, k_down_BTR, self.k_update.up.weight)
         if self.q_bias_E is not None and self.k_bias_E is not None:
             q_BTE, k_BTE = q_BTE + self.q_bias_E, k_BTE + self.k_bias_E
         return self.normed(q_BTE) if self.has_norm else q_BTE, k_BTE, projected["v"]

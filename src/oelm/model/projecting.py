@@ -1,6 +1,6 @@
-"""Several matrices that read the same x, as one matmul; and keys mixed with the key before them."""
+"""Several matrices that read the same x, as one matmul; low-rank updates; keys mixed with the key before them."""
 
-# B batch  T time  D model width  H heads
+# B batch  T time  N = B T  D model width  E = H K  R rank  H heads
 
 from typing import Any
 
@@ -45,6 +45,35 @@ class _Project(torch.autograd.Function):
                 d_weights[index] = (d_y_NO.T @ x_ND).to(weights[index].dtype)
         d_x_BTD = None if d_x_ND is None else d_x_ND.view_as(x_BTD).to(x_BTD.dtype)
         return d_x_BTD, *d_weights
+
+
+def add_low_rank(y_BTE: Tensor, down_BTR: Tensor, up_ER: Tensor) -> Tensor:
+    """y + B a, of which a = A x is given.
+
+    Backward, matrices with few columns are computed lying on their side: with R = 8, MKL is up to ten times as fast.
+    """
+    if torch.compiler.is_compiling():
+        return y_BTE + F.linear(down_BTR, up_ER)
+    sum_BTE: Tensor = _AddLowRank.apply(y_BTE, down_BTR, up_ER)  # type: ignore[no-untyped-call]
+    return sum_BTE
+
+
+class _AddLowRank(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, y_BTE: Tensor, down_BTR: Tensor, up_ER: Tensor) -> Tensor:
+        ctx.save_for_backward(down_BTR, up_ER)
+        ctx.dtype = y_BTE.dtype
+        return torch.addmm(y_BTE.flatten(0, 1), down_BTR.flatten(0, 1), up_ER.T).view_as(y_BTE)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_sum_BTE: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        down_BTR, up_ER = ctx.saved_tensors
+        d_sum_NE = d_sum_BTE.flatten(0, 1)
+        d_down_RN = up_ER.T.to(d_sum_NE.dtype) @ d_sum_NE.T
+        d_up_RE = down_BTR.flatten(0, 1).T.to(d_sum_NE.dtype) @ d_sum_NE
+        d_down_BTR = d_down_RN.T.view_as(down_BTR).to(down_BTR.dtype)
+        return d_sum_BTE.to(ctx.dtype), d_down_BTR, d_up_RE.T.contiguous().to(up_ER.dtype)
 
 
 def mix_with_previous(k_BTD: Tensor, now_H: Tensor, before_H: Tensor, previous_B1D: Tensor | None = None) -> Tensor:
