@@ -10,6 +10,7 @@ from oelm.cli.locations import RUNS, data_folder
 from oelm.cli.options import given_options, panel
 from oelm.cli.running import run_and_report
 from oelm.config.methods import from_original
+from oelm.config.model import Style
 from oelm.config.request import TrainRequest, resolve
 from oelm.config.run import RunConfig
 from oelm.config.settings import parse, read_yaml
@@ -36,11 +37,14 @@ def train(
     checkpoint_activations: Annotated[
         bool, _run("Less memory, a third slower: layers are computed again.", "--checkpoint-activations")
     ] = False,
+    style: Annotated[
+        Style, _model("gpt: learned positions, LayerNorm, GELU. llama: rotary positions, RMSNorm, SwiGLU, no biases.")
+    ] = _DEFAULT.style,
     size: Annotated[str, _model("tiny, small, medium-512 or large.")] = _DEFAULT.size,
     layers: Annotated[int | None, _model("", "--layers", "--num-layers")] = None,
     width: Annotated[int | None, _model("", "--width", "--d-model")] = None,
     heads: Annotated[int | None, _model("", "--heads", "--num-heads")] = None,
-    ffn_width: Annotated[int | None, _model("", "--ffn-width", "--d-ff")] = None,
+    ffn_width: Annotated[int | None, _model("\\[default: 4 D; llama 8/3 D to a multiple of 32]", "--ffn-width", "--d-ff")] = None,
     vocabulary: Annotated[int | None, _model("At least the tokenizer's.", "--vocab-size")] = None,
     seq_len: Annotated[int, _model("Context length.")] = _DEFAULT.seq_len,
     dropout: Annotated[float, _model("")] = _DEFAULT.dropout,
