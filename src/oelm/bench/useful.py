@@ -34,8 +34,7 @@ def useful_flops(spec: BenchSpec) -> float:
 def block_weights(spec: BenchSpec) -> int:
     """L (4 D^2 + 2 D F), in Llama style L (4 D^2 + 3 D F)."""
     shape = spec.shape
-    ffn_matrices = {Style.GPT: 2, Style.LLAMA: 3}[shape.style]
-    return shape.layers * (4 * shape.width**2 + ffn_matrices * shape.width * shape.ffn_width)
+    return shape.layers * (4 * shape.width**2 + shape.ffn_matrices * shape.width * shape.ffn_width)
 
 
 VALIDATION_BATCHES = 2

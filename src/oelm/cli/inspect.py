@@ -46,7 +46,7 @@ def inspect(
     thin = "" if chosen.thin is None else f"; Q and K heads of {chosen.thin}"
     console.print(_describe_size(config) + thin, highlight=False)
     console.print(f"plan: {describe(chosen.plan)}\n", highlight=False)
-    _print_counts(console, counts, frozen_ratio(config, chosen, steps), config.style)
+    _print_counts(console, counts, frozen_ratio(config, chosen, steps), config.ffn_matrices)
     _print_flops(console, count_flops(config, chosen, total_steps=steps, tokens=1))
     if rows := measure_geometry(model):
         _print_geometry(console, rows)
@@ -60,7 +60,7 @@ def _describe_size(config: GPTConfig) -> str:
     )
 
 
-def _print_counts(console: Console, counts: WeightCounts, ratio: float, style: Style) -> None:
+def _print_counts(console: Console, counts: WeightCounts, ratio: float, ffn_matrices: int) -> None:
     table = Table("weights", box=None, header_style="bold")
     for kind in ("trained", "frozen", "absent"):
         table.add_column(kind, justify="right")
@@ -71,7 +71,6 @@ def _print_counts(console: Console, counts: WeightCounts, ratio: float, style: S
     console.print(table)
     if (share := counts.trained_query_key_share) is not None:
         console.print(f"trained on the Q/K side: {share:.3%} of the baseline's Q and K (2 L D²)", highlight=False)
-    ffn_matrices = {Style.GPT: 2, Style.LLAMA: 3}[style]
     console.print(
         f"frozen: {counts.frozen / counts.stored:.1%} of the {counts.stored:,} stored weights"
         + (f", {ratio:.1%} of the block matrices (4 D² + {ffn_matrices} D F per layer)" if counts.frozen else "")

@@ -32,13 +32,14 @@ def run_and_report(config: RunConfig, folder: Path, *, resume: bool) -> None:
 def describe(record: Record) -> list[str]:
     """The result in a few lines."""
     measures, weights = record.result.measures, _weights(record)
+    name = f"[bold]{record.method}[/]{_style(record)}"
     if "perplexity" in measures:
         return [
-            f"[bold]{record.method}[/]{_style(record)}: validation loss {record.result.loss:.4f}, PPL {measures['perplexity']:.2f}, "
+            f"{name}: validation loss {record.result.loss:.4f}, PPL {measures['perplexity']:.2f}, "
             f"{measures['bits_per_byte']:.3f} bits per byte; {weights}"
         ]
     return [
-        f"[bold]{record.method}[/]{_style(record)}: hold-out accuracy {measures['accuracy']:.2%} at the last step; {weights}",
+        f"{name}: hold-out accuracy {measures['accuracy']:.2%} at the last step; {weights}",
         *(
             f"  {row.name}, {_CHECKPOINTS[row.checkpoint]} (step {row.step}): accuracy {row.measures['accuracy']:.2%}, "
             f"macro F1 {row.measures['f1']:.4f}, loss {row.measures['loss']:.4f}, n = {len(row.labels.split()):,}"

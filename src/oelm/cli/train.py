@@ -44,7 +44,9 @@ def train(
     layers: Annotated[int | None, _model("", "--layers", "--num-layers")] = None,
     width: Annotated[int | None, _model("", "--width", "--d-model")] = None,
     heads: Annotated[int | None, _model("", "--heads", "--num-heads")] = None,
-    ffn_width: Annotated[int | None, _model("\\[default: 4 D; llama 8/3 D to a multiple of 32]", "--ffn-width", "--d-ff")] = None,
+    ffn_width: Annotated[
+        int | None, _model("\\[default: 4 D; llama 8/3 D to a multiple of 32]", "--ffn-width", "--d-ff")
+    ] = None,
     vocabulary: Annotated[int | None, _model("At least the tokenizer's.", "--vocab-size")] = None,
     seq_len: Annotated[int, _model("Context length.")] = _DEFAULT.seq_len,
     dropout: Annotated[float, _model("")] = _DEFAULT.dropout,

@@ -22,6 +22,10 @@ class Style(StrEnum):
     """As Llama: rotary positions, RMSNorm, SwiGLU, no biases."""
 
 
+BLOCK_NORM_EPSILON = 1e-5
+"""Torch's for LayerNorm, and that of Llama 2 and 3 (transformers' `LlamaConfig` has 1e-6 unless told)."""
+ROTARY_THETA = 10_000.0
+
 _SWIGLU_MULTIPLE = 32
 """Matrix products like widths that are multiples of it, and 8/3 D is hardly moved: by 3 % at width 128, 1 % at 512."""
 
@@ -69,6 +73,11 @@ class GPTConfig(GrownSettings):
     def head_width(self) -> int:
         """K, the width of one head."""
         return self.width // self.heads
+
+    @property
+    def ffn_matrices(self) -> int:
+        """How many matrices of D F weights an FFN has: up and down, and in SwiGLU the gate."""
+        return {Style.GPT: 2, Style.LLAMA: 3}[self.style]
 
 
 def query_key_width(config: GPTConfig, method: Method) -> int:

@@ -1,6 +1,6 @@
 """What a person asks for: few settings with sensible defaults, resolved into the complete `RunConfig`."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -53,7 +53,7 @@ def model_config(request: TrainRequest, vocabulary: int) -> GPTConfig:
     """The named size with whatever is given by number; the FFN has the width that is usual in its style."""
     layers, width, heads = named_size(request.size)
     width = request.width or width
-    values = {
+    values: dict[str, Any] = {
         "layers": request.layers or layers,
         "width": width,
         "heads": request.heads or heads,

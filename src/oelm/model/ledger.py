@@ -21,9 +21,7 @@ def weight_table(config: GPTConfig, method: Method) -> tuple[Weight, ...]:
     width = config.width
     rows = [Weight(name="token_embedding.weight", role=Role.TOKEN_EMBEDDING, count=config.vocabulary * width)]
     if config.style is Style.GPT:
-        rows += [
-            Weight(name="position_embedding.weight", role=Role.POSITION_EMBEDDING, count=config.context * width)
-        ]
+        rows += [Weight(name="position_embedding.weight", role=Role.POSITION_EMBEDDING, count=config.context * width)]
     for layer in range(config.layers):
         rows += _attention_weights(config, method, layer)
         rows += _ffn_weights(config, method, layer)

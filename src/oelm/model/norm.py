@@ -5,13 +5,11 @@ LayerNorm:  w (x - mean(x)) / sqrt(var(x) + epsilon) + b          RMSNorm:  w x 
 
 from torch import nn
 
-from oelm.config.model import GPTConfig, Style
-
-EPSILON = 1e-5
-"""Torch's for LayerNorm, and that of Llama 2 and 3 (transformers' `LlamaConfig` has 1e-6 unless told)."""
+from oelm.config.model import BLOCK_NORM_EPSILON, GPTConfig, Style
 
 
 def norm(config: GPTConfig) -> nn.LayerNorm | nn.RMSNorm:
     """A norm of the residual stream."""
-    kind = {Style.GPT: nn.LayerNorm, Style.LLAMA: nn.RMSNorm}[config.style]
-    return kind(config.width, eps=EPSILON)
+    if config.style is Style.LLAMA:
+        return nn.RMSNorm(config.width, eps=BLOCK_NORM_EPSILON)
+    return nn.LayerNorm(config.width, eps=BLOCK_NORM_EPSILON)

@@ -2,10 +2,10 @@
 
     (x_i, x_{i+K/2})  <-  rotation by t theta^(-2i/K) of (x_i, x_{i+K/2}),    i < K/2,  theta = 10,000
 
-(R_t q)^T (R_u k) = q^T R_{u-t} k: logits see how far apart two tokens are. Pairs are half a head apart, as transformers'
-Llama has them, not neighbours. R comes last, on q and k as their product reads them: after low rank, bias, shift and
-core. A shift of keys that were turned already would mix keys of two positions. Gain and norm may stand on either side,
-because a rotation changes no length.
+(R_t q)^T (R_u k) = q^T R_{u-t} k: logits see how far apart two tokens are. The two of a pair are half a head apart, as
+in transformers' Llama, and not neighbours. R comes last, on q and k as their product reads them: after low rank, bias,
+shift and core. (Shifting keys that were turned already would mix keys of two angles, and a core between R_t and R_u
+would see absolute positions.) Gain and norm may stand on either side: a rotation changes no length.
 """
 
 # B batch  H heads  T time  C context  K head width of Q and K
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-THETA = 10_000.0
+from oelm.config.model import ROTARY_THETA
 
 
 class Rotary(nn.Module):
@@ -27,7 +27,7 @@ class Rotary(nn.Module):
 
     def __init__(self, context: int, head_width: int) -> None:
         super().__init__()
-        speed_K = THETA ** (-torch.arange(0, head_width, 2, dtype=torch.float64) / head_width).repeat(2)
+        speed_K = ROTARY_THETA ** (-torch.arange(0, head_width, 2, dtype=torch.float64) / head_width).repeat(2)
         angle_CK = torch.outer(torch.arange(context, dtype=torch.float64), speed_K)
         # In float64 until the model is cast: a model in float64 then has exact angles.
         self.register_buffer("cos_CK", angle_CK.cos(), persistent=False)
@@ -59,7 +59,8 @@ class _Turn(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_turned_BHTK: Tensor) -> tuple[Tensor, None, None]:
-        return _turned(d_turned_BHTK, *ctx.saved_tensors, -1), None, None
+        cos_TK, sin_TK = ctx.saved_tensors
+        return _turned(d_turned_BHTK, cos_TK, sin_TK, -1), None, None
 
 
 def _turned(x_BHTK: Tensor, cos_TK: Tensor, sin_TK: Tensor, sign: int) -> Tensor:
