@@ -11,7 +11,6 @@ from oelm.base.errors import ConfigError
 from oelm.cli.options import panel
 from oelm.config.bench import BenchRequest, Peer, What, chosen
 from oelm.config.bench_record import BenchRecord
-from oelm.config.model import Style
 from oelm.config.settings import parse
 
 _DEFAULT = BenchRequest()
@@ -37,7 +36,7 @@ def bench(
         str | None,
         _who("The method or peer to compare with; also with --show. \\[default: baseline, or the first method]"),
     ] = None,
-    style: Annotated[Style, _size("gpt or llama; see `oelm train --help`.")] = _DEFAULT.style,
+    style: Annotated[str, _size("gpt or llama; see `oelm train --help`.")] = _DEFAULT.style.value,
     size: Annotated[
         str, _size("Comma-separated: tiny, small, medium-512, large. Fine-tuning is of a BERT-base.")
     ] = "small",

@@ -10,7 +10,6 @@ from oelm.cli.locations import RUNS
 from oelm.cli.options import Checkpoint, given_options, panel
 from oelm.cli.running import run_and_report
 from oelm.config.finetune import FinetuneRequest
-from oelm.config.model import Style
 from oelm.config.run import RunConfig
 from oelm.config.settings import parse
 
@@ -40,7 +39,7 @@ def finetune(
     train_biases: Annotated[bool, _model("Train Q/K biases.", "--train-biases")] = False,
     revision: Annotated[str | None, _model("Commit on the Hub.")] = None,
     checkpoint: Annotated[Checkpoint, _model("Of an oelm run.")] = Checkpoint.LAST,
-    style: Annotated[Style, _model("Of a GPT from scratch.")] = Style.GPT,
+    style: Annotated[str, _model("Of a GPT from scratch.")] = "gpt",
     size: Annotated[str, _model("Of a GPT from scratch.")] = "small",
     tokenizer: Annotated[str | None, _model("tokenizer.json for a GPT from scratch.")] = None,
     dropout: Annotated[float, _model("Of a GPT from scratch.")] = 0.0,

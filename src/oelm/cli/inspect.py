@@ -15,7 +15,7 @@ from oelm.config.settings import parse
 
 def inspect(
     method: Annotated[str, Option(help="See `oelm methods`.")] = "oelm",
-    style: Annotated[Style, Option(help="gpt or llama; see `oelm train --help`.")] = Style.GPT,
+    style: Annotated[str, Option(help="gpt or llama; see `oelm train --help`.")] = "gpt",
     size: Annotated[str, Option(help="tiny, small, medium-512 or large.")] = "medium-512",
     layers: Annotated[int | None, Option("--layers", "--num-layers")] = None,
     width: Annotated[int | None, Option("--width", "--d-model")] = None,

@@ -10,7 +10,6 @@ from oelm.cli.locations import RUNS, data_folder
 from oelm.cli.options import given_options, panel
 from oelm.cli.running import run_and_report
 from oelm.config.methods import from_original
-from oelm.config.model import Style
 from oelm.config.request import TrainRequest, resolve
 from oelm.config.run import RunConfig
 from oelm.config.settings import parse, read_yaml
@@ -38,8 +37,8 @@ def train(
         bool, _run("Less memory, a third slower: layers are computed again.", "--checkpoint-activations")
     ] = False,
     style: Annotated[
-        Style, _model("gpt: learned positions, LayerNorm, GELU. llama: rotary positions, RMSNorm, SwiGLU, no biases.")
-    ] = _DEFAULT.style,
+        str, _model("gpt: learned positions, LayerNorm, GELU. llama: rotary positions, RMSNorm, SwiGLU, no biases.")
+    ] = _DEFAULT.style.value,
     size: Annotated[str, _model("tiny, small, medium-512 or large.")] = _DEFAULT.size,
     layers: Annotated[int | None, _model("", "--layers", "--num-layers")] = None,
     width: Annotated[int | None, _model("", "--width", "--d-model")] = None,
