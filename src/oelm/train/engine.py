@@ -108,7 +108,7 @@ class Engine:
         wrapped: nn.Module = self.model
         if self.runtime.world > 1:
             gc.collect()  # the old reducer must let go of its hooks before the new one hooks the same parameters
-            wrapped = DistributedDataParallel(wrapped, broadcast_buffers=False)  # they are constants
+            wrapped = DistributedDataParallel(wrapped)
         if self._compile:
             torch._dynamo.reset()
             wrapped = torch.compile(wrapped)  # type: ignore[assignment]
