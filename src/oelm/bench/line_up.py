@@ -2,7 +2,7 @@
 
 from oelm.base.runtime import Runtime
 from oelm.bench.contestant import Builder
-from oelm.bench.peers import NAMES, peer_builders
+from oelm.bench.peers import peer_builders, peer_name
 from oelm.config.bench import BenchSpec, Peer, What
 
 
@@ -19,4 +19,4 @@ def line_up(spec: BenchSpec, runtime: Runtime) -> dict[str, Builder]:
 
 def reference_row(spec: BenchSpec) -> str:
     """The name of the row that all others are compared with."""
-    return NAMES[Peer(spec.reference)] if spec.reference in list(Peer) else spec.reference
+    return peer_name(spec, Peer(spec.reference)) if spec.reference in list(Peer) else spec.reference

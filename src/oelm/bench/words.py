@@ -14,6 +14,7 @@ from oelm.config.bench_record import (
     ScalingFit,
     StepBench,
 )
+from oelm.config.model import Style
 
 _TITLES = {
     What.TRAIN: "training step",
@@ -134,8 +135,9 @@ def _size(bench: StepBench | Scaling | Parallel | Profile) -> str:
         amount = f"{spec.tokens} tokens after {spec.prompt_length}"
     else:
         amount = f"{spec.batch_size} x {shape.context} tokens"
+    style = "" if shape.style is Style.GPT else f"{shape.style.value} style, "
     return (
-        f"{_count(shape.layers, 'layer')}, width {shape.width}, {_count(shape.heads, 'head')}, "
+        f"{style}{_count(shape.layers, 'layer')}, width {shape.width}, {_count(shape.heads, 'head')}, "
         f"vocabulary {shape.vocabulary:,}, {amount}, {spec.precision.value}"
     )
 

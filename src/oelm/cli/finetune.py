@@ -15,7 +15,7 @@ from oelm.config.settings import parse
 
 _data, _model, _optim, _run = panel("Data"), panel("Model"), panel("Optimiser"), panel("Run")
 _TABLE_OPTIONS = {"--train", "--evaluate", "--columns", "--text-column", "--pair-column", "--label-column"}
-_SCRATCH_OPTIONS = {"--size", "--tokenizer", "--dropout"}
+_SCRATCH_OPTIONS = {"--style", "--size", "--tokenizer", "--dropout"}
 _TRANSFORMERS_OPTIONS = {"--attention", "--train-biases", "--revision"}
 
 
@@ -39,6 +39,7 @@ def finetune(
     train_biases: Annotated[bool, _model("Train Q/K biases.", "--train-biases")] = False,
     revision: Annotated[str | None, _model("Commit on the Hub.")] = None,
     checkpoint: Annotated[Checkpoint, _model("Of an oelm run.")] = Checkpoint.LAST,
+    style: Annotated[str, _model("Of a GPT from scratch.")] = "gpt",
     size: Annotated[str, _model("Of a GPT from scratch.")] = "small",
     tokenizer: Annotated[str | None, _model("tokenizer.json for a GPT from scratch.")] = None,
     dropout: Annotated[float, _model("Of a GPT from scratch.")] = 0.0,

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from oelm.config.labelled import LabelledSource
-from oelm.config.model import Count
+from oelm.config.model import Count, Style
 from oelm.config.run import Precision
 from oelm.config.settings import Settings
 
@@ -21,6 +21,7 @@ class FinetuneRequest(Settings):
     attention: tuple[str, ...] | None = None
     train_biases: bool = False
     checkpoint: Literal["last", "best"] = "last"
+    style: Style = Style.GPT
     size: str = "small"
     tokenizer: str | None = None
     dropout: float = 0.0

@@ -1,13 +1,13 @@
 """What a person asks for: few settings with sensible defaults, resolved into the complete `RunConfig`."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from oelm.base.errors import ConfigError
 from oelm.config.manifest import DataManifest
 from oelm.config.methods import parse_method
-from oelm.config.model import Count, GPTConfig, named_size
+from oelm.config.model import Count, GPTConfig, Style, default_ffn_width, named_size
 from oelm.config.run import DataConfig, Precision, RunConfig
 from oelm.config.settings import Settings, parse
 
@@ -16,6 +16,7 @@ class TrainRequest(Settings):
     """One training run as asked for. None stands for the default that `resolve` documents."""
 
     method: str = "oelm"
+    style: Style = Style.GPT
     size: str = "small"
     layers: Count | None = None
     width: Count | None = None
@@ -49,17 +50,18 @@ class TrainRequest(Settings):
 
 
 def model_config(request: TrainRequest, vocabulary: int) -> GPTConfig:
-    """The named size with whatever is given by number; the FFN is four times the width."""
+    """The named size with whatever is given by number; the FFN has the width that is usual in its style."""
     layers, width, heads = named_size(request.size)
     width = request.width or width
-    values = {
+    values: dict[str, Any] = {
         "layers": request.layers or layers,
         "width": width,
         "heads": request.heads or heads,
-        "ffn_width": request.ffn_width or 4 * width,
+        "ffn_width": request.ffn_width or default_ffn_width(request.style, width),
         "context": request.seq_len,
         "vocabulary": request.vocabulary or vocabulary,
         "dropout": request.dropout,
+        "style": request.style,
     }
     if values["vocabulary"] < vocabulary:
         raise ConfigError(

@@ -7,6 +7,7 @@ from statistics import fmean
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from oelm.config.model import GPTConfig, Style
 from oelm.config.record import Record
 from oelm.experiments.matrix import Cell
 from oelm.experiments.plan import Plan, PlannedCell
@@ -54,6 +55,7 @@ def _plan_columns(plan: Plan) -> list[tuple[str, list[str]]]:
     """Headings with a cell for every row; a column in which there is nothing is left out."""
     rows, tuned = plan.rows, plan.study.tuning is not None
     return [
+        ("style", [_style(row) for row in rows]),
         ("lr", ["tuned" if tuned else f"{row.config.optim.lr:g}" for row in rows]),
         ("steps", [_short(row.config.train.steps) for row in rows]),
         *((kind, [_count(row, kind) for row in rows]) for kind in ("trained", "frozen", "absent")),
@@ -61,6 +63,12 @@ def _plan_columns(plan: Plan) -> list[tuple[str, list[str]]]:
         ("saved", [_NOTHING if row.saved_share is None else f"{row.saved_share:.1%}" for row in rows]),
         ("reported", [written_report(row.cell.arm.reported) for row in rows]),
     ]
+
+
+def _style(row: PlannedCell) -> str:
+    """Where it is not the usual one."""
+    model = row.config.model
+    return model.style.value if isinstance(model, GPTConfig) and model.style is not Style.GPT else _NOTHING
 
 
 def _count(row: PlannedCell, kind: str) -> str:
