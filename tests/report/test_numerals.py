@@ -2,9 +2,7 @@ import pytest
 
 from oelm.config.measure import ACCURACY, PERPLEXITY, CompareScale, Measure
 from oelm.report import numerals
-from oelm.report.texts import Language, Texts
-
-ENGLISH = Texts(Language.ENGLISH)
+from oelm.report.texts import ENGLISH, Language, Texts
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_every_verdict_confound_step_and_scale_has_words(language: Language) -> 
         *(
             f"{start}.{scale}"
             for scale in CompareScale
-            for start in ("finding", "estimate", "measure_estimate", "limit", "shown_title", "note")
+            for start in ("finding", "estimate", "measure_estimate", "limit", "title", "note")
         ),
         *(f"judged.{kind}.{verdict}" for kind in ("margin", "share") for verdict in list(Verdict)[1:4]),
     ]

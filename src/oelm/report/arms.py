@@ -167,16 +167,14 @@ def _arm_key(task: str, source: str, config: RunConfig) -> str:
 
 def _labels(runs: Sequence[tuple[str, RunConfig]]) -> list[str]:
     """For each task and config the method's name and, where several share it, the settings in which they differ."""
-    return [_label(task, config, runs) for task, config in runs]
-
-
-def _label(task: str, config: RunConfig, among: Sequence[tuple[str, RunConfig]]) -> str:
-    namesakes = [other for other in among if other[1].method.name == config.method.name]
-    paths = dict.fromkeys(path for _, other in namesakes for path in differing_settings(config, other))
-    parts = [f"{setting_name(path)}={setting_value(config, path)}" for path in paths]
-    if len({other_task for other_task, _ in namesakes}) > 1:
-        parts.append(f"task={task}")
-    return " ".join([config.method.name, *parts])
+    labels = []
+    for task, config in runs:
+        namesakes = [other for other in runs if other[1].method.name == config.method.name]
+        paths = dict.fromkeys(path for _, other in namesakes for path in differing_settings(config, other))
+        parts = [f"{setting_name(path)}={setting_value(config, path)}" for path in paths]
+        tasks = [f"task={task}"] if len({other for other, _ in namesakes}) > 1 else []
+        labels.append(" ".join([config.method.name, *parts, *tasks]))
+    return labels
 
 
 # --- controls ----------------------------------------------------------------------------------------------------

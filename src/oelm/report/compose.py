@@ -2,17 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 
-from oelm.config.measure import CompareScale, Measure
+from oelm.config.measure import BITS_PER_BYTE, CompareScale, Measure
 from oelm.report import numerals
 from oelm.report.arms import Arm, short_float
 from oelm.report.axes import Axis, axis_around
 from oelm.report.content import (
     Answer,
     Cell,
-    Column,
     Content,
     Experiment,
-    Figure,
     Forest,
     Lane,
     LaneGroup,
@@ -25,7 +23,13 @@ from oelm.report.content import (
 )
 from oelm.report.findings import Comparison, Finding
 from oelm.report.groups import Group, Report
-from oelm.report.sections import experiment_sections, report_sections, table_of
+from oelm.report.sections import (
+    COMPARED_NUMBERS,
+    compared_cells,
+    experiment_sections,
+    report_sections,
+    table_of,
+)
 from oelm.report.sentences import (
     finding_remarks,
     finding_sentence,
@@ -95,18 +99,13 @@ def _overview(report: Report, say: Texts) -> Section:
             ),
             "size": Cell(group.size),
             "arm": Cell(found.arm.label, is_name=True),
-            "estimate": Cell(numerals.estimated(found.estimate, found.measure)),
-            "interval": Cell(numerals.interval(found.estimate, found.measure)),
-            "pairs": Cell(str(found.pairs)),
             "by_seed": Cell("", parts=tuple(each.text for each in _pairs(found).values())),
-            "verdict": Cell(say(f"verdict.{found.verdict}"), tone=_tone(found)),
+            **compared_cells(found, say),
         }
         for place, group in enumerate(report.groups)
         if (found := group.headline) is not None
     ]
-    return Section(
-        "overview", say("overview"), tables=(table_of(rows, say, numbers=("estimate", "interval", "pairs")),)
-    )
+    return Section("overview", say("overview"), tables=(table_of(rows, say, COMPARED_NUMBERS),))
 
 
 def _experiment(group: Group, anchor: str, is_one_of_many: bool, say: Texts) -> Experiment:
@@ -149,13 +148,13 @@ def _answer(group: Group, say: Texts) -> Answer:
         sentence=finding_sentence(found, comparison.criterion, say),
         tone=_tone(found),
         figures=(
-            Figure(
+            (
                 say(f"measure_estimate.{scale}", measure=say.name(measure)),
                 numerals.estimated(found.estimate, found.measure),
             ),
-            Figure(say("interval"), numerals.interval(found.estimate, measure)),
-            Figure(say("pairs"), str(found.pairs)),
-            Figure(say(f"limit.{scale}"), str(numerals.on_axis(comparison.criterion, measure))),
+            (say("interval"), numerals.interval(found.estimate, measure)),
+            (say("pairs"), str(found.pairs)),
+            (say(f"limit.{scale}"), str(numerals.on_axis(comparison.criterion, measure))),
         ),
         seeds=tuple(SeedMark(seed, str(text)) for seed, text in _pairs(found).items()),
         explanations=remarks if found.confounds else (say("no_confounds"), *remarks),
@@ -169,12 +168,9 @@ def _curve_choices(group: Group, say: Texts) -> tuple[tuple[str, str], ...]:
     if of_loss:
         choices.append(("perplexity", say.name(of_loss[0])))
         if any(arm.record.bytes_per_token for arm in group.arms):
-            choices.append(("bits", say("curve.bits")))
+            choices.append(("bits", say.name(BITS_PER_BYTE)))
         choices.append(("ratio", say("curve.ratio")))
     return tuple(choices)
-
-
-# --- the rows of one measure ---------------------------------------------------------------------------------------
 
 
 def _rows(comparison: Comparison, group: Group, place: int, colours: Mapping[str, int], say: Texts) -> Rows:
@@ -183,10 +179,10 @@ def _rows(comparison: Comparison, group: Group, place: int, colours: Mapping[str
     criterion = numerals.criterion(comparison.criterion, measure, say)
     titles = say("measured"), say("measured.lead", measure=name[:1].upper() + name[1:], on=on)
     if group.source == "reported":
-        titles = say("reported_figures"), say("reported_figures.lead")
+        titles = say("reported_figures"), say("note.reported")
     figures = _figures(comparison, group, colours, say)
     return Rows(
-        title=say(f"shown_title.{measure.scale}", measure=f"{name}{on}", criterion=criterion),
+        title=say(f"title.{measure.scale}", measure=f"{name}{on}", criterion=criterion),
         figures=Section(f"measured-{place}" if place else "measured", *titles, tables=(figures,)),
         forest=_forest(comparison, colours, say),
         statements=tuple(
@@ -202,45 +198,38 @@ def _figures(comparison: Comparison, group: Group, colours: Mapping[str, int], s
     measure = comparison.measure
     declared = {each.name: each for arm in group.arms for record in arm.records for each in record.declared}
     also = [each for name, each in declared.items() if any(name in found.also for found in comparison.findings)]
-    texts = ("arm", "by_seed", "verdict")
-    columns = [
-        Column("arm", say("arm")),
-        *(Column(name, say(name), True) for name in ("learning_rate", "trained", "frozen", "absent")),
-        Column("by_seed", say("measure_by_seed", measure=say.name(measure), unit=say.unit(measure))),
-        Column("mean", say("mean"), True),
-        *(Column(f"also.{each.name}", say.name(each) + say.unit(each), True) for each in also),
-        Column("best_checkpoint", say("best_checkpoint"), True),
-        Column("shown", say("points_to_control" if measure.percent else "to_control"), True),
-        Column("estimate", say(f"estimate.{measure.scale}"), True),
-        *(Column(name, say(name), name not in texts) for name in ("interval", "verdict", "flops_saved", "step_time")),
-    ]
-    return Table(tuple(columns), tuple(_figure_cells(found, also, colours, say) for found in comparison.findings))
+    rows = [_figure_cells(found, also, colours, say) for found in comparison.findings]
+    headings = {
+        "by_seed": say("measure_by_seed", measure=say.name(measure), unit=say.unit(measure)),
+        "shown": say("points_to_control" if measure.percent else "to_control"),
+        "estimate": say(f"estimate.{measure.scale}"),
+        **{f"also.{each.name}": say.name(each) + say.unit(each) for each in also},
+    }
+    return table_of(rows, say, [name for name in rows[0] if name not in ("arm", "by_seed", "verdict")], headings)
 
 
-def _figure_cells(found: Finding, also: Sequence[Measure], colours: Mapping[str, int], say: Texts) -> tuple[Cell, ...]:
+def _figure_cells(found: Finding, also: Sequence[Measure], colours: Mapping[str, int], say: Texts) -> dict[str, Cell]:
     arm, counts, measure = found.arm, found.arm.record.counts, found.measure
-    shown = "" if found.shown is None else numerals.on_scale(found.shown.value, found.shown.scale, measure).text
+    shown, has_estimate = numerals.estimated(found.shown, measure), found.estimate is not None
     if found.shown is not None and found.shown.ends is not None:
         shown += f" ({numerals.interval(found.shown, measure)})"
-    return (
-        Cell(arm.label, is_name=True, colour=colours[arm.label]),
-        Cell(short_float(arm.config.optim.lr)),
-        Cell(numerals.count(arm.ever_trained)),
-        Cell(numerals.count(counts.frozen - counts.later)),
-        Cell(numerals.count(counts.absent)),
-        Cell("", parts=tuple(map(measure.bare, found.by_seed.values()))),
-        Cell(numerals.NOTHING if found.mean is None else measure.bare(found.mean)),
-        *(Cell(each.bare(found.also[each.name]) if each.name in found.also else numerals.NOTHING) for each in also),
-        Cell(numerals.NOTHING if found.best_mean is None else measure.bare(found.best_mean)),
-        Cell(shown),
-        Cell("" if found.estimate is None else numerals.estimated(found.estimate, found.measure)),
-        Cell("" if found.estimate is None else numerals.interval(found.estimate, measure)),
-        Cell(
-            "" if found.control is None else say(f"verdict.{found.verdict}"), tone=_tone(found) if found.control else ""
-        ),
-        Cell(numerals.percent(arm.flops_saved_share)),
-        Cell(numerals.milliseconds(arm.step_seconds)),
-    )
+    return {
+        "arm": Cell(arm.label, is_name=True, colour=colours[arm.label]),
+        "learning_rate": Cell(short_float(arm.config.optim.lr)),
+        "trained": Cell(numerals.count(arm.ever_trained)),
+        "frozen": Cell(numerals.count(counts.frozen - counts.later)),
+        "absent": Cell(numerals.count(counts.absent)),
+        "by_seed": Cell("", parts=tuple(map(measure.bare, found.by_seed.values()))),
+        "mean": Cell(numerals.bare(found.mean, measure)),
+        **{f"also.{each.name}": Cell(numerals.bare(found.also.get(each.name), each)) for each in also},
+        "best_checkpoint": Cell(numerals.bare(found.best_mean, measure)),
+        "shown": Cell(shown if found.shown else ""),
+        "estimate": Cell(numerals.estimated(found.estimate, measure) if has_estimate else ""),
+        "interval": Cell(numerals.interval(found.estimate, measure) if has_estimate else ""),
+        "verdict": Cell(say(f"verdict.{found.verdict}"), tone=_tone(found)) if found.control else Cell(""),
+        "flops_saved": Cell(numerals.percent(arm.flops_saved_share)),
+        "step_time": Cell(numerals.milliseconds(arm.step_seconds)),
+    }
 
 
 def _forest(comparison: Comparison, colours: Mapping[str, int], say: Texts) -> Forest | None:

@@ -213,13 +213,14 @@ def _differ_in_extras_only(config: RunConfig, control: RunConfig) -> bool:
 def _seeds(arm: Arm, control: Arm) -> list[Confound]:
     found = []
     if arm.seeds != control.seeds:
-        found.append(Confound(ConfoundKind.SEEDS, "seeds", _listed(arm.seeds), _listed(control.seeds)))
+        found.append(Confound(ConfoundKind.SEEDS, "seeds", listed(arm.seeds), listed(control.seeds)))
     if len(set(arm.seeds) & set(control.seeds)) == 1:
         found.append(Confound(ConfoundKind.ONE_SEED, "seeds"))
     return found
 
 
-def _listed(seeds: Sequence[int]) -> str:
+def listed(seeds: Sequence[int]) -> str:
+    """`0, 1, 2`."""
     return ", ".join(str(seed) for seed in seeds)
 
 
@@ -239,10 +240,10 @@ def _environments(arm: Arm, field: str) -> set[str]:
 
 def _audit(arm: Arm) -> list[Confound]:
     moved = [record.config.seed for record in arm.records if record.audit is not None and not record.audit.unchanged]
-    found = [Confound(ConfoundKind.FREEZE_AUDIT, "frozen weights", _listed(moved))] if moved else []
+    found = [Confound(ConfoundKind.FREEZE_AUDIT, "frozen weights", listed(moved))] if moved else []
     unknown = [record.config.seed for record in arm.records if record.audit is None]
     if unknown and arm.method.plan is not None:
-        found.append(Confound(ConfoundKind.NO_FREEZE_AUDIT, "frozen weights", _listed(unknown)))
+        found.append(Confound(ConfoundKind.NO_FREEZE_AUDIT, "frozen weights", listed(unknown)))
     return found
 
 

@@ -182,20 +182,13 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A number below its name."""
-
-    name: str
-    text: str
-
-
-@dataclass(frozen=True)
 class Answer:
     """The verdict: one sentence, its numbers, and what else could explain it."""
 
     sentence: str
     tone: str
-    figures: tuple[Figure, ...]
+    figures: tuple[tuple[str, str], ...]
+    """Names and numbers."""
     seeds: tuple[SeedMark, ...]
     explanations: tuple[str, ...]
 

@@ -246,9 +246,6 @@ def _criterion(measure: Measure, margin: float | None) -> float | None:
     return margin
 
 
-# --- from records to arrays ----------------------------------------------------------------------------------------
-
-
 def _figures(record: Record, measure: Measure, on: str, checkpoint: str) -> Mapping[str, float]:
     if measure.read_from == "validation":
         return record.result.measures if checkpoint == "last" else {}

@@ -10,8 +10,16 @@ from oelm.config.record import Record
 from oelm.config.registered import RegisteredPlan
 from oelm.config.settings import fingerprint
 from oelm.report import study_views, views
-from oelm.report.arms import Arm, choose_control, group_into_arms, is_same_method, is_tuning, problem_of, size_name
-from oelm.report.arms import study_of as name_of_study
+from oelm.report.arms import (
+    Arm,
+    choose_control,
+    group_into_arms,
+    is_same_method,
+    is_tuning,
+    problem_of,
+    size_name,
+    study_of,
+)
 from oelm.report.confounds import ScaleGap, scale_gaps
 from oelm.report.findings import Comparison, Finding, compare
 from oelm.report.record_files import load_records, unfinished_runs
@@ -118,7 +126,7 @@ def split_into_groups(records: Sequence[Record]) -> list[list[Record]]:
     joined: dict[str, list[Record]] = {}
     for arm in arms:
         root = _last_control(arm, arms)
-        key = fingerprint([root.task, root.source, name_of_study(root.config), problem_of(root.config)])
+        key = fingerprint([root.task, root.source, study_of(root.config), problem_of(root.config)])
         joined.setdefault(key, []).extend(arm.records)
     return list(joined.values())
 
@@ -136,7 +144,7 @@ def _group(records: Sequence[Record], margin: float | None, primary: str | None)
     comparisons = compare(arms, margin, stated)
     first = comparisons[0] if comparisons else None
     return Group(
-        study=name_of_study(config),
+        study=study_of(config),
         data=config.data.name,
         size=size_name(config),
         source=arms[0].source,

@@ -34,6 +34,11 @@ def on_scale(value: float, scale: CompareScale, measure: Measure) -> Quantity:
             return Quantity(f"{value:+.{measure.decimals}f}")
 
 
+def bare(value: float | None, measure: Measure) -> str:
+    """A value of a measure without its unit; a dash where there is none."""
+    return NOTHING if value is None else measure.bare(value)
+
+
 def estimated(estimate: Estimate | None, measure: Measure) -> str:
     """The estimate with its unit; a dash where there is none."""
     return NOTHING if estimate is None else str(on_scale(estimate.value, estimate.scale, measure))

@@ -23,6 +23,7 @@ from oelm.report.texts import Texts
 from oelm.report.views import GeometryRow
 
 Colours = Mapping[str, int]
+COMPARED_NUMBERS = ("estimate", "interval", "pairs")
 
 
 def experiment_sections(group: Group, colours: Colours, say: Texts) -> tuple[Section, ...]:
@@ -56,6 +57,16 @@ def table_of(
     given = headings or {}
     columns = tuple(Column(name, given.get(name) or say(name), name in numbers) for name in (rows[0] if rows else ()))
     return Table(columns, tuple(tuple(row.values()) for row in rows), title)
+
+
+def compared_cells(found: Finding, say: Texts) -> dict[str, Cell]:
+    """An arm against its control, in a row with others."""
+    return {
+        "estimate": Cell(numerals.estimated(found.estimate, found.measure)),
+        "interval": Cell(numerals.interval(found.estimate, found.measure)),
+        "pairs": Cell(str(found.pairs)),
+        "verdict": Cell(say(f"verdict.{found.verdict}"), tone=found.verdict.replace(" ", "-")),
+    }
 
 
 def _name(arm: Arm, colours: Colours) -> Cell:
@@ -250,14 +261,11 @@ def _trends(report: Report, say: Texts) -> Section | None:
                 "size": Cell(row.size),
                 "stored_weights": Cell(numerals.count(row.weights)),
                 "trained_tokens": Cell(numerals.count(row.trained_tokens)),
-                "estimate": Cell(numerals.estimated(row.finding.estimate, trend.measure)),
-                "interval": Cell(numerals.interval(row.finding.estimate, trend.measure)),
-                "pairs": Cell(str(row.finding.pairs)),
-                "verdict": Cell(say(f"verdict.{row.finding.verdict}"), tone=row.finding.verdict.replace(" ", "-")),
+                **compared_cells(row.finding, say),
             }
             for row in trend.rows
         ]
-        numbers = [name for name in rows[0] if name not in ("data", "size", "verdict")]
+        numbers = ("stored_weights", "trained_tokens", *COMPARED_NUMBERS)
         tables.append(table_of(rows, say, numbers, title=title))
         if caveat := trend_caveat(trend, say):
             remarks.append(f"{title}: {caveat}")

@@ -1,16 +1,14 @@
 """Findings in sentences: the one on an arm, its remarks, what concerns several arms, and how to read the numbers."""
 
-from collections.abc import Sequence
-
 from oelm.config.measure import CompareScale
 from oelm.config.methods import control_of
 from oelm.report import numerals
 from oelm.report.arms import Arm
-from oelm.report.confounds import Confound, PlannedConfound
+from oelm.report.confounds import Confound, PlannedConfound, listed
 from oelm.report.findings import Comparison, Estimate, Finding
 from oelm.report.groups import Group, Report
 from oelm.report.study_views import Registration, ReportedPair, Trend
-from oelm.report.texts import Language, Texts
+from oelm.report.texts import ENGLISH, Texts
 from oelm.report.verdicts import PAIRS_FOR_VERDICT, Model, Verdict
 
 
@@ -21,7 +19,7 @@ def finding_sentence(found: Finding, criterion: float, say: Texts) -> str:
     names = {"arm": found.arm.label, "control": found.control.label, "verdict": judged(found, criterion, say)}
     estimate = found.estimate
     if estimate is None:
-        return say("finding_without_pairs", **names)
+        return say("finding.none", **names)
     value, lower, upper = _written(estimate, found)
     return say(
         f"finding.{estimate.scale}" + ("" if estimate.ends else ".bare"),
@@ -57,7 +55,7 @@ def finding_remarks(found: Finding, say: Texts) -> tuple[str, ...]:
     remarks, estimate = [], found.estimate
     if estimate is not None and estimate.smallest_criterion is not None:
         smallest = numerals.on_scale(estimate.smallest_criterion, estimate.scale, found.measure)
-        remarks.append(say("smallest_criterion", value=smallest))
+        remarks.append(say("smallest", value=smallest))
     if estimate is not None and estimate.other is not None:
         lower, upper = (numerals.on_scale(end, estimate.scale, found.measure).text for end in estimate.other)
         text = "own_interval" if estimate.model is Model.POOLED else "variances_differ"
@@ -80,9 +78,8 @@ def confound_phrase(confound: Confound, say: Texts) -> str:
     return say(f"confound.{confound.kind}", what=confound.what, arm=confound.arm, control=confound.control)
 
 
-def planned_sentence(found: PlannedConfound, say: Texts | None = None) -> str:
+def planned_sentence(found: PlannedConfound, say: Texts = ENGLISH) -> str:
     """One warning before the runs: `oelm against baseline: lr differs (1e-3 against 3e-4)`."""
-    say = say or Texts(Language.ENGLISH)
     phrase = confound_phrase(found.confound, say)
     return say("planned_confound", arm=found.arm, control=found.control, confound=phrase)
 
@@ -219,11 +216,7 @@ def _pooled(comparison: Comparison, say: Texts) -> str:
     pooled = comparison.pooled
     assert pooled is not None
     text = "pooled_left_out" if pooled.left_out else "pooled"
-    return say(text, arms=len(pooled.arms), seeds=_listed(pooled.seeds), left_out=_listed(pooled.left_out))
-
-
-def _listed(seeds: Sequence[int]) -> str:
-    return ", ".join(map(str, seeds))
+    return say(text, arms=len(pooled.arms), seeds=listed(pooled.seeds), left_out=listed(pooled.left_out))
 
 
 def _figure(found: Finding, say: Texts) -> str:

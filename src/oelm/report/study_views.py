@@ -11,7 +11,7 @@ from oelm.config.measure import Measure
 from oelm.config.record import Environment, Record
 from oelm.config.registered import AMENDMENTS, PLAN_FILE, RegisteredPlan, file_digest
 from oelm.config.settings import fingerprint
-from oelm.config.study import Choice, ChosenBy, PlanStamp
+from oelm.config.study import ChosenBy, PlanStamp
 from oelm.report.arms import (
     Arm,
     decides_the_problem,
@@ -214,6 +214,7 @@ def _tuning_table(group: Sequence[Record], final: Arm | None) -> TuningTable:
     choice = tuning.choice if tuning else None
     values = {rate: _tuning_value(record, measure) for rate, record in by_rate.items()}
     used = final.config.optim.lr if final else measure.best({r: v for r, v in values.items() if v is not None})
+    tried = [each for each in choice.trials if each.lr in by_rate] if choice else []
     chosen = choice.best if choice is not None and choice.best is not None else used
     assert first.config.study is not None, "tuning runs belong to a study"
     return TuningTable(
@@ -229,7 +230,7 @@ def _tuning_table(group: Sequence[Record], final: Arm | None) -> TuningTable:
         ),
         at_edge=choice.at_edge if choice else len(grid) > 1 and chosen in (grid[0], grid[-1]),
         vertex=used if choice is not None and choice.by is ChosenBy.VERTEX else None,
-        unlike_records=_unlike(choice, by_rate) if choice else (),
+        unlike_records=tuple(each.lr for each in tried if each.loss != by_rate[each.lr].result.loss),
     )
 
 
@@ -242,13 +243,6 @@ def _tuned_by(record: Record, name: str | None) -> Measure:
 
 def _tuning_value(record: Record, measure: Measure) -> float | None:
     return record.result.loss if measure.name == "loss" else record.result.measures.get(measure.name)
-
-
-def _unlike(choice: Choice, by_rate: Mapping[float, Record]) -> tuple[float, ...]:
-    """Where the choice speaks of another result than the record has; a rate without a record cannot be checked."""
-    return tuple(
-        trial.lr for trial in choice.trials if trial.lr in by_rate and trial.loss != by_rate[trial.lr].result.loss
-    )
 
 
 # --- environments --------------------------------------------------------------------------------------------------

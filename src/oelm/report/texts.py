@@ -41,6 +41,8 @@ class Texts:
         return self("percent_unit") if measure.percent else ""
 
 
+ENGLISH = Texts(Language.ENGLISH)
+
 TEXTS: dict[str, tuple[str, str]] = {
     # the page
     "other_language": ("中文", "English"),
@@ -93,20 +95,11 @@ TEXTS: dict[str, tuple[str, str]] = {
     "forest_marks": ("│ equal  ┆ margin", "│ 相等  ┆ 界限"),
     "confound_count": ("confounds: {count}", "混杂因素：{count}"),
     "confounds_heading": ("What else could explain it", "还有什么可以解释它"),
-    "no_confounds": (
-        "Nothing was found: by the records, the arms differ in the method only.",
-        "未发现：两组只在方法上不同。",
-    ),
+    "no_confounds": ("Nothing was found: the arms differ in the method only.", "未发现：两组只在方法上不同。"),
     "nothing_compared": ("No arm here has a control to compare it with.", "这里没有带对照的实验组可供比较。"),
-    "shown_title.ratio": (
-        "What it shows ({measure} ratio, margin {criterion})",
-        "结论（{measure}之比，界限 {criterion}）",
-    ),
-    "shown_title.share": ("What it shows ({measure}, to keep: {criterion})", "结论（{measure}，须保持 {criterion}）"),
-    "shown_title.difference": (
-        "What it shows ({measure}, margin {criterion})",
-        "结论（{measure}之差，界限 {criterion}）",
-    ),
+    "title.ratio": ("What it shows ({measure} ratio, margin {criterion})", "结论（{measure}之比，界限 {criterion}）"),
+    "title.share": ("What it shows ({measure}, at least {criterion} kept)", "结论（{measure}，至少保持 {criterion}）"),
+    "title.difference": ("What it shows ({measure}, margin {criterion})", "结论（{measure}之差，界限 {criterion}）"),
     "on_set": (" on {set}", "（{set}）"),
     # verdicts
     "verdict.better": ("better", "更优"),
@@ -167,29 +160,20 @@ TEXTS: dict[str, tuple[str, str]] = {
     ),
     "shown_difference": ("{value} points, {lower} to {upper}; ", "相差 {value} 个百分点，{lower} 至 {upper}；"),
     "shown_difference.bare": ("{value} points; ", "相差 {value} 个百分点；"),
-    "finding_without_pairs": (
-        "{arm} and {control} have no common seed: {verdict}.",
-        "{arm} 与 {control} 无共同种子：{verdict}。",
-    ),
+    "finding.none": ("{arm} and {control} share no seed: {verdict}.", "{arm} 与 {control} 无共同种子：{verdict}。"),
     "no_control": (
         "{arm}: no control among these runs, so nothing to compare it with and no verdict. Add runs of {control} "
         "(or of baseline) with the same settings and seeds.",
         "{arm}：这些运行中没有它的对照，因此没有比较，也不作判定。"
         "请以相同的设置和种子补充 {control}（或 baseline）的运行。",
     ),
-    "smallest_criterion": (
-        "Smallest margin that this design could have shown: {value}.",
-        "本设计可证实的最小界限：{value}。",
-    ),
+    "smallest": ("Smallest margin that this design could have shown: {value}.", "本设计可证实的最小界限：{value}。"),
     "own_interval": ("From its own pairs alone: {lower} to {upper}.", "仅由其自身配对差值：{lower} 至 {upper}。"),
     "variances_differ": (
         "The arms scatter unequally, so the interval is from its own pairs; pooled: {lower} to {upper}.",
         "各组离散程度不一，故区间仅由其自身配对差值得出；合并估计为 {lower} 至 {upper}。",
     ),
-    "primary_remark": (
-        "The primary arm, stated before the runs: not corrected.",
-        "主要实验组，运行之前已声明：不作校正。",
-    ),
+    "primary_remark": ("The primary arm, stated before the runs: not corrected.", "主要实验组，运行前声明：不校正。"),
     "add_runs": ("For a verdict, all else as before: {commands}.", "要得出判定，其余设置不变，请运行：{commands}。"),
     "confound": ("Confound: {confound}.", "混杂因素：{confound}。"),
     "planned_confound": ("{arm} against {control}: {confound}.", "{arm} 对 {control}：{confound}。"),
@@ -228,10 +212,7 @@ TEXTS: dict[str, tuple[str, str]] = {
         "只有一个配对种子，无法排除偶然",
     ),
     "confound.environment": ("{what} differs ({arm} against {control})", "环境中的 {what} 不同（{arm} 对 {control}）"),
-    "confound.freeze-audit": (
-        "frozen weights moved during training (seed {arm})",
-        "冻结的权重在训练中变了（种子 {arm}）",
-    ),
+    "confound.freeze-audit": ("frozen weights moved during training (seed {arm})", "冻结的权重变了（种子 {arm}）"),
     "confound.no-freeze-audit": (
         "no freeze audit, so nobody can tell whether frozen weights stayed as they were",
         "没有冻结核查，无从得知被冻结的权重是否保持不变",
@@ -239,10 +220,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     "confound.best-checkpoint": ("the figures are of the best checkpoint, not of the last step", "数值取自最佳检查点"),
     "confound.unknown-checkpoint": ("it is not known whether the figures are of the last step", "不知数值是否取自末步"),
     # remarks on an experiment
-    "pooled": (
-        "Scatter is pooled over {arms} arms and the seeds {seeds}.",
-        "离散程度由 {arms} 组、种子 {seeds} 合并。",
-    ),
+    "pooled": ("Scatter is pooled over {arms} arms and the seeds {seeds}.", "离散度由 {arms} 组、种子 {seeds} 合并。"),
     "pooled_left_out": (
         "Scatter is pooled over {arms} arms and the seeds {seeds}; left out, as not in all arms: {left_out}.",
         "离散程度由 {arms} 组、种子 {seeds} 合并估计；种子 {left_out} 并非各组都有，未纳入。",
@@ -261,10 +239,7 @@ TEXTS: dict[str, tuple[str, str]] = {
         "else differed.",
         "{arm} 比 {control} 少用 {saved} 的时间，而该方法只节省 {bound} 的运算量：必有其他差别。",
     ),
-    "registered": (
-        "Plan registered {when} by commit {commit}, {before}.",
-        "计划登记于 {when}，提交 {commit}，{before}。",
-    ),
+    "registered": ("Plan registered {when} by commit {commit}, {before}.", "登记于 {when}，提交 {commit}，{before}。"),
     "registered_first": ("before the first run", "先于首次运行"),
     "registered_late": ("when {runs} runs had already ended", "其时已有 {runs} 次运行结束"),
     "with_changes": ("{commit} with uncommitted changes", "{commit}（含未提交的更改）"),
@@ -311,10 +286,7 @@ TEXTS: dict[str, tuple[str, str]] = {
         "margin are right together.",
         "未事先声明主要实验组，因此所有区间都按 Holm 方法加宽：关于界限的全部判定以 95 % 的置信度同时成立。",
     ),
-    "note.reported": (
-        "Figures are as the study reported them; nothing was run here.",
-        "数值为该研究所报告，此处未运行。",
-    ),
+    "note.reported": ("Figures are as the study reported them; nothing was run here.", "数值为其所报告，此处未运行。"),
     "note.later": ("Trained weights include those that a plan releases later.", "可训练权重包括后期释放的部分。"),
     # sections
     "overview": ("All experiments", "全部实验"),
@@ -325,10 +297,6 @@ TEXTS: dict[str, tuple[str, str]] = {
         "最后一步之后的{measure}{on}。“无矩阵”的权重根本不存在；冻结的权重存在但从不改变。",
     ),
     "reported_figures": ("What was reported", "已报告的结果"),
-    "reported_figures.lead": (
-        "The figures of another study, as it printed them; nothing of it was run here.",
-        "另一项研究所印的数字；此处未作任何运行。",
-    ),
     "comparisons": ("Every comparison", "逐项比较"),
     "comparisons.lead": (
         "Each arm with what this design could have shown, and what else could explain the difference.",
@@ -340,7 +308,6 @@ TEXTS: dict[str, tuple[str, str]] = {
         "每次运行一条线。将指针移到图上可查看所有种子的数值；点击名称可隐藏其曲线。",
     ),
     "curve.loss": ("loss", "损失"),
-    "curve.bits": ("bits per byte", "每字节比特数"),
     "curve.ratio": ("ratio to control", "与对照之比"),
     "curve.steps": ("steps", "步数"),
     "curve.tokens": ("tokens", "词元数"),
@@ -365,10 +332,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     "confounds": ("confounds", "混杂因素"),
     "ablation.freezing": ("trained Q and K become frozen orthogonal ones", "可训练的 Q、K 换成冻结的正交矩阵"),
     "ablation.direction": ("frozen orthogonal rows become random, of equal length", "冻结的正交行换成等长的随机行"),
-    "ablation.direction-and-scale": (
-        "frozen orthogonal rows become random and shorter",
-        "冻结的正交行换成更短的随机行",
-    ),
+    "ablation.direction-and-scale": ("frozen orthogonal rows become random and shorter", "冻结的正交行换成更短随机行"),
     "ablation.scale": ("frozen random rows become shorter", "冻结的随机行变短"),
     "ablation.init": ("the init of trained Q and K becomes orthogonal", "可训练的 Q、K 改用正交初始化"),
     "ablation.freezing-alone": ("trained orthogonal Q and K become frozen", "可训练的正交 Q、K 改为冻结"),

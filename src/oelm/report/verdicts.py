@@ -169,9 +169,6 @@ def family_confidences(p_values: Floats, primary: int | None, alpha: float = ALP
     return confidences
 
 
-# --- which model -------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class _Chosen:
     """What an arm is judged by; a contrast without an error gives an estimate but no interval."""
@@ -254,9 +251,6 @@ def _share(arm: Floats, control: Floats) -> Floats:
 
 def _difference(arm: Floats, control: Floats) -> Floats:
     return np.asarray(arm - control)
-
-
-# --- the verdict -------------------------------------------------------------------------------------------------
 
 
 def _judged(chosen: _Chosen, confidence: Floats, measure: Measure, criterion: float) -> Judgement:
