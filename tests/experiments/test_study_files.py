@@ -22,7 +22,7 @@ from oelm.experiments.resolving import resolve_for_plan
 from oelm.experiments.study import Study
 from oelm.experiments.study_file import StudyFile
 from oelm.model.ledger import count_weights
-from oelm.report.planned import planned_confounds
+from oelm.report.confounds import planned_confounds
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "experiments"

@@ -1,5 +1,6 @@
 """`oelm experiment`: whole studies from files."""
 
+import shlex
 import time
 from collections.abc import Sequence
 from enum import StrEnum
@@ -11,6 +12,7 @@ from rich.console import Console
 from typer import Argument, Option, Typer
 
 from oelm.base.errors import ConfigError
+from oelm.base.files import write_text
 from oelm.cli.locations import RUNS, TOKENS
 
 if TYPE_CHECKING:
@@ -86,8 +88,9 @@ def run(
     from oelm.experiments.coordinate import Stopped
     from oelm.experiments.places import choose_engine
     from oelm.experiments.running import keep_records, run_study
-    from oelm.report.output import OutputFormat, compare_and_write
-    from oelm.report.page.write import write_page
+    from oelm.report.groups import report_runs
+    from oelm.report.write_html import as_html
+    from oelm.report.write_terminal import print_report
 
     console = Console()
     studies = _studies(files, out_dir, settings)
@@ -100,11 +103,12 @@ def run(
             raise typer.Exit(stopped.exit_code) from stopped
         if results is not None:
             keep_records(finished, file, results)
-        compare_and_write(finished.comparable, file.study.margin, console, OutputFormat.TABLE)
+        print_report(report_runs(finished.comparable, file.study.margin), console)
         if any(arm.reported for arm in file.study.arms):
             _print_reported(finished, console)
-        write_page([out], out / "report.html")
-        console.print(f"the page: {(out / 'report.html').resolve().as_uri()}", highlight=False, soft_wrap=True)
+        page = out / "report.html"
+        write_text(page, as_html(report_runs([out]), command=shlex.join(("oelm", "report", str(out), "-o", str(page)))))
+        console.print(f"the page: {page.resolve().as_uri()}", highlight=False, soft_wrap=True)
 
 
 @experiment.command()
@@ -199,7 +203,8 @@ def _planned(file: "StudyFile", out: Path, only: Sequence[str] | None) -> "Plan"
 
 def _print_plan(plan: "Plan", console: Console, tflops: float | None) -> None:
     from oelm.experiments.tables import plan_table
-    from oelm.report.planned import planned_confounds, planned_sentence
+    from oelm.report.confounds import planned_confounds
+    from oelm.report.sentences import planned_sentence
 
     study = plan.study
     console.print(f"[bold]{plan.name}[/]: {study.title} ({study.kind})", highlight=False)

@@ -23,15 +23,15 @@ def quickstart(
     Offline, a few minutes on two cores. Interrupted, the same command goes on where it stopped.
     """
     from oelm.experiments.quickstart import run_quickstart
-    from oelm.report.output import write_report
-    from oelm.report.page.write import rendered
-    from oelm.report.report import report_runs
+    from oelm.report.groups import report_runs
+    from oelm.report.write_html import as_html
+    from oelm.report.write_terminal import print_report
 
     console = Console()
     folders = run_quickstart(out_dir, seeds=seeds, steps=steps, at_once=at_once, console=console)
     report, page = report_runs(folders), out_dir / "report.html"
-    write_report(report, console)
-    write_text(page, rendered(report, command=shlex.join(("oelm", "report", str(out_dir), "-o", str(page)))))
+    print_report(report, console)
+    write_text(page, as_html(report, command=shlex.join(("oelm", "report", str(out_dir), "-o", str(page)))))
     console.print("All arms had one learning rate, which is nobody's tuned best: a demonstration, not evidence.")
     console.print(f"\nagain: oelm compare {out_dir}   curves: tensorboard --logdir {out_dir}", highlight=False)
     console.print(

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from oelm.base.streams import stream_seed
+from oelm.config.measure import CLASSIFICATION
 from oelm.tasks.task import Batch, LossSum
 
 Ids = npt.NDArray[np.int64]
@@ -36,6 +37,7 @@ class Classification:
     """Examples padded to the longest of their batch, scored by cross-entropy, accuracy and macro F1."""
 
     name = "classification"
+    measures = CLASSIFICATION
 
     def __init__(
         self,
