@@ -106,6 +106,7 @@ def _ablation(group: Group, colours: Colours, say: Texts) -> Section | None:
 def _resources(group: Group, colours: Colours, say: Texts) -> Section | None:
     """What each arm reached, by the first measure, against what it used."""
     axes: tuple[tuple[str, Callable[[Arm, Record], float | None], Callable[[float], str]], ...] = (
+        ("trained_query_key", lambda _, run: run.counts.trained_query_key_share, numerals.percent),
         ("trained_weights", lambda arm, _: float(arm.ever_trained), numerals.count),
         ("training_flops", lambda _, run: run.flops.run if run.flops else None, numerals.power_of_ten),
         ("training_time", lambda _, run: run.timing.training_seconds, numerals.duration),

@@ -341,6 +341,7 @@ TEXTS: dict[str, tuple[str, str]] = {
         "Each arm with what it used. Filled dots are means, open ones are seeds.",
         "每个实验组及其所耗。实心点为均值，空心点为各种子。",
     ),
+    "trained_query_key": ("trained share of Q and K", "Q、K 中训练的比例"),
     "trained_weights": ("trained weights", "训练的权重"),
     "training_flops": ("training FLOPs", "训练 FLOPs"),
     "training_time": ("training time", "训练时间"),
