@@ -1,15 +1,15 @@
 """The learning rate of each arm: by validation; a diverged one is the worst; grids grow; the edge is flagged."""
 
+import math
 from pathlib import Path
 
 import pytest
 
-from experiments.studies import tuned
+from experiments.studies import planned, tuned
 from oelm.base.errors import CheckpointError, DivergedError
 from oelm.config.study import Choice, ChosenBy, Trial
-from oelm.experiments.matrix import StudyRun, cells
-from oelm.experiments.resolving import resolve_for_plan
-from oelm.experiments.selection import all_tuning_runs, choose, select
+from oelm.experiments.matrix import StudyRun
+from oelm.experiments.selection import all_tuning_runs, choose, select, vertex
 from oelm.experiments.study import TuningPlan
 from train.toys import tokens, trained
 
@@ -17,7 +17,7 @@ from train.toys import tokens, trained
 def trials(folder: Path, grid: list[float], **plan: object) -> list[StudyRun]:
     """What there is to run by now."""
     file = tuned(folder, tokens(), tuning={"grid": grid, "seed": 9, **plan}, arms=["oelm"])
-    return all_tuning_runs(file.study, "toy", cells(file.study), folder / "out", resolve_for_plan(file, folder))
+    return all_tuning_runs(planned(file, folder))
 
 
 def chosen(runs: list[StudyRun], grid: list[float], **plan: object) -> Choice:
@@ -142,3 +142,21 @@ def test_a_grid_of_unequal_factors_cannot_be_extended() -> None:
     with pytest.raises(ValueError, match=r"factors are 3, 3\.33"):
         TuningPlan(grid=(1e-3, 3e-3, 1e-2), extend=1)
     assert TuningPlan(grid=(1e-3, 3e-3, 1e-2)).extend == 0
+
+
+@pytest.mark.parametrize("rates", [(1e-3, 2e-3, 4e-3), (1e-4, 5e-4, 1e-3)])
+@pytest.mark.parametrize("lowest", [3e-4, 7e-4, 2e-3])
+def test_the_vertex_of_a_true_parabola_is_found(rates: tuple[float, ...], lowest: float) -> None:
+    scores = [3 + 0.7 * math.log(rate / lowest) ** 2 for rate in rates]
+    assert vertex(rates, scores) == pytest.approx(lowest, rel=1e-3)
+
+
+def test_a_score_in_the_rate_itself_has_another_vertex() -> None:
+    """The twin: a parabola in the rate, not in its logarithm, is not met."""
+    rates = (1e-3, 2e-3, 4e-3)
+    assert vertex(rates, [(rate / 2.4e-3 - 1) ** 2 for rate in rates]) != pytest.approx(2.4e-3, rel=1e-2)
+
+
+@pytest.mark.parametrize("scores", [(1.0, 1.0, 1.0), (3.0, 2.0, 1.0), (1.0, 2.0, 1.0)])
+def test_without_a_minimum_there_is_none(scores: tuple[float, ...]) -> None:
+    assert vertex((1e-3, 2e-3, 4e-3), scores) is None

@@ -72,6 +72,8 @@ class StateFile(Settings):
     state: RunState
     step: int
     steps: int
+    host: str | None = None
+    """None in files from before it was written."""
     pid: int
     device: str
     started_at: float

@@ -7,8 +7,7 @@ from pydantic import Field, model_validator
 
 from oelm.config.labelled import LabelledData
 from oelm.config.method import EveryNth, Method
-from oelm.config.model import Count, GPTConfig
-from oelm.config.pretrained import GPTFromRun, HuggingFaceModel
+from oelm.config.model import Count, GPTConfig, GPTFromRun, HuggingFaceModel
 from oelm.config.settings import Settings, fingerprint
 from oelm.config.study import StudyRole
 

@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -13,7 +14,7 @@ from rich.console import Console
 
 from oelm.base.errors import CheckpointError, ConfigError
 from oelm.base.files import read_json, write_bytes, write_json, write_text
-from oelm.base.runtime import Runtime, choose_runtime
+from oelm.base.runtime import Runtime, choose_runtime, world_from_environment
 from oelm.config.record import Evaluation, FreezeAudit, Record, sealed
 from oelm.config.run import RunConfig
 from oelm.experiments.evaluation import evaluate_once
@@ -33,20 +34,23 @@ from oelm.train.watch import watching
 
 def run(config: RunConfig, folder: Path, *, resume: bool, console: Console) -> Record | None:
     """Train what the config says into `folder`; the record is returned to the leading process, None to the others."""
-    began = time.perf_counter()
-    runtime = choose_runtime(config.machine.device)
-    _require_processes(config, runtime)
-    files, subject = RunFolder(folder), subject_of(config)
-    frozen_names(config.method.plan, subject.table, 0, config.train.steps)  # no match is refused before any work
+    began, files = time.perf_counter(), RunFolder(folder)
+    start_up = partial(files.start_up, config, leads=world_from_environment()[0] == 0)
+    with start_up():
+        runtime = choose_runtime(config.machine.device)
+        _require_processes(config, runtime)
+        subject = subject_of(config)
+        frozen_names(config.method.plan, subject.table, 0, config.train.steps)  # no match is refused before any work
     with _processes(runtime), contextlib.ExitStack() as held:
-        _leader_first(runtime, lambda: held.enter_context(files.opened(config, resume=resume)))
-        _leader_first(runtime, lambda: require_whole_data(config))
-        engine = _engine(config, subject, runtime)
-        checkpoints = Checkpoints(files.checkpoint_folder, config.fingerprint)
-        _leader_first(runtime, lambda: _opening_files(config, files, checkpoints, subject, runtime, console))
-        progress = _progress(files, checkpoints, subject, engine)
+        with start_up():
+            _leader_first(runtime, lambda: held.enter_context(files.opened(config, resume=resume)))
+            _leader_first(runtime, lambda: require_whole_data(config))
+            engine = _engine(config, subject, runtime)
+            checkpoints = Checkpoints(files.checkpoint_folder, config.fingerprint)
+            _leader_first(runtime, lambda: _opening_files(config, files, checkpoints, subject, runtime, console))
+            progress = _progress(files, checkpoints, subject, engine)
         progress.wall_seconds += time.perf_counter() - began
-        with stop_on_signal() as stop, watching(config, files, progress, runtime, console) as watch:
+        with stop_on_signal() as stop, watching(config, files, progress, runtime, console, stop) as watch:
             train(
                 engine,
                 subject.task,

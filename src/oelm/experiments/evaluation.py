@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from oelm.config.record import Evaluation
+from oelm.data.labelled_sets import Encoded
 from oelm.experiments.subjects import Subject
-from oelm.tasks.classification import Classification, Encoded
+from oelm.tasks.classification import Classification
 from oelm.tasks.task import Batch
 from oelm.train.checkpoint import Checkpoints, Progress, load_weights
 from oelm.train.engine import Engine

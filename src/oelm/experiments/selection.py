@@ -12,11 +12,13 @@ from oelm.base.errors import CheckpointError
 from oelm.base.files import write_text
 from oelm.config.settings import Settings
 from oelm.config.study import Choice, ChosenBy, Trial
-from oelm.experiments.matrix import Cell, Resolve, StudyRun, tuning_run, tuning_runs
-from oelm.experiments.parabola import rounded, vertex
-from oelm.experiments.standing import Stage, standing
-from oelm.experiments.study import Study, TuningPlan
+from oelm.experiments.matrix import StudyRun, StudyRuns
+from oelm.experiments.run_status import Status, status_of
+from oelm.experiments.study import TuningPlan
 from oelm.train.folder import RunFolder
+
+_DIGITS = 4
+"""Significant digits of a refined rate: it is written the same everywhere, and more would be false precision."""
 
 
 class Selection(Settings):
@@ -25,26 +27,21 @@ class Selection(Settings):
     choices: tuple[Choice, ...]
 
     @property
-    def rates(self) -> dict[str, float]:
-        """The chosen learning rate of each cell."""
-        return {choice.cell: choice.lr for choice in self.choices}
-
-    @property
     def by_cell(self) -> dict[str, Choice]:
         """How each of them was chosen."""
         return {choice.cell: choice for choice in self.choices}
 
 
-def all_tuning_runs(study: Study, name: str, among: Sequence[Cell], out: Path, resolve: Resolve) -> list[StudyRun]:
+def all_tuning_runs(planned: StudyRuns) -> list[StudyRun]:
     """The grid of every cell, and those extensions that the runs which have ended call for.
 
     A function of the folders alone: whoever looks sees the same. When all of these have ended and it gives no more,
     the choice can be made.
     """
-    runs, plan = tuning_runs(study, name, among, out, resolve), study.tuning
+    runs, plan = planned.tuning(), planned.study.tuning
     for _ in range(plan.extend if plan else 0):
         more = [
-            tuning_run(study, name, own[0].cell, out, resolve, rate)
+            planned.trial(own[0].cell, rate)
             for own in _by_cell(runs).values()
             if plan and (rate := _beyond(plan, own)) is not None
         ]
@@ -111,7 +108,7 @@ def _by_cell(runs: Sequence[StudyRun]) -> Mapping[str, list[StudyRun]]:
 
 
 def _have_ended(runs: Sequence[StudyRun]) -> bool:
-    return all(standing(run).stage in (Stage.FINISHED, Stage.DIVERGED) for run in runs)
+    return all(status_of(run).status in (Status.FINISHED, Status.DIVERGED) for run in runs)
 
 
 def _trials(runs: Sequence[StudyRun], plan: TuningPlan) -> list[Trial]:
@@ -124,11 +121,11 @@ def _trial(run: StudyRun, plan: TuningPlan) -> Trial:
     if RunFolder(run.folder).finished:
         result = RunFolder(run.folder).record().result
         return Trial(lr=lr, loss=result.loss, accuracy=result.measures.get("accuracy"), extension=extension)
-    if standing(run).stage is Stage.DIVERGED:
+    if status_of(run).status is Status.DIVERGED:
         return Trial(lr=lr, loss=None, extension=extension)
     raise CheckpointError(
         f"the tuning run {run.name} has no record, so no learning rate can be chosen",
-        f"read {run.folder / 'console.log'}, mend the cause and run the same command again",
+        f"read {run.folder / 'console.log'}, correct the cause and run the same command again",
     )
 
 
@@ -141,3 +138,24 @@ def _badness(trial: Trial) -> tuple[float, float]:
     """By accuracy where there is one (ties: the lower loss), else by loss."""
     loss = math.inf if trial.loss is None else trial.loss
     return (-trial.accuracy, loss) if trial.accuracy is not None else (loss, 0.0)
+
+
+def vertex(rates: Sequence[float], scores: Sequence[float]) -> float | None:
+    """Where the parabola through three points (log rate, score) is lowest; None if its curvature is not positive.
+
+    With x = log(rate) relative to the middle one and f the score,
+        f(x) = f_1 + b x + c x^2   and the vertex is   x* = -b / 2c.
+    """
+    left, middle, right = (math.log(rate) for rate in rates)
+    a, b = left - middle, right - middle
+    low, high = (scores[0] - scores[1]) / a, (scores[2] - scores[1]) / b
+    curvature = (high - low) / (b - a)
+    if not curvature > 0:
+        return None
+    slope = low - curvature * a
+    return rounded(math.exp(middle - slope / (2 * curvature)))
+
+
+def rounded(rate: float) -> float:
+    """A rate with few digits."""
+    return float(f"{rate:.{_DIGITS}g}")

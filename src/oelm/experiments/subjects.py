@@ -7,31 +7,27 @@ from typing import Any, Literal, assert_never
 
 from torch import nn
 
-from oelm.base.errors import CheckpointError, DataError
-from oelm.base.files import read_json
+from oelm.base.errors import DataError
 from oelm.config.labelled import LabelledData
-from oelm.config.model import GPTConfig
-from oelm.config.pretrained import GPTFromRun, HuggingFaceModel
+from oelm.config.model import GPTConfig, GPTFromRun, HuggingFaceModel
 from oelm.config.record import FlopCounts, LayerGeometry
 from oelm.config.run import DataConfig, RunConfig
-from oelm.config.settings import fingerprint
 from oelm.data.batches import TokenBatches, Tokens, ValidationWindows, half_of
+from oelm.data.labelled_sets import Encoded, Reader, TextTokenizer, encode_sets, read_labelled
 from oelm.data.tokenizer import load_tokenizer
-from oelm.data.tokens import TokenFolder, file_sha256
+from oelm.data.tokens import TokenFolder
 from oelm.data.verified import require_whole
-from oelm.experiments.labelled_text import Reader, TextTokenizer, encode_sets, read_labelled
+from oelm.experiments.trained_run import load_run, trained_digest
 from oelm.method.weights import Role, Weight
 from oelm.model.classifier import GPTClassifier
 from oelm.model.gpt import GPT
 from oelm.model.initialise import initialise, measure_geometry
 from oelm.model.ledger import count_flops, weight_table
-from oelm.tasks.classification import Classification, Encoded
+from oelm.tasks.classification import Classification
 from oelm.tasks.language_modelling import LanguageModelling
 from oelm.tasks.task import Task
-from oelm.train.checkpoint import Checkpoints, load_weights
 from oelm.train.engine import weight_dtype
 from oelm.train.flops import measure_flops
-from oelm.train.folder import RunFolder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,53 +210,3 @@ def _gpt(config: RunConfig, gpt: GPT, tokenizer_file: Path, data: LabelledData) 
         reader=TextTokenizer(load_tokenizer(tokenizer_file), gpt.config.context),
         tokenizer=tokenizer_file.read_bytes(),
     )
-
-
-def load_run(folder: Path | str, which: str = "last") -> tuple[GPT, RunFolder]:
-    """The trained GPT of a run folder, from its `last` or its `best` checkpoint."""
-    files = RunFolder(Path(folder))
-    config, size = _language_model_config(files)
-    model = GPT(size, config.method).to(weight_dtype(config.train.precision))
-    load_weights(model, checkpoint_folder(files, which))
-    _require_own_tokenizer(files)
-    return model.eval(), files
-
-
-def _require_own_tokenizer(files: RunFolder) -> None:
-    """Refuse a tokenizer that is not the one that the run's manifest names; without either there is nothing to tell."""
-    if not files.tokenizer_file.is_file() or not files.manifest_file.is_file():
-        return
-    try:
-        expected = read_json(files.manifest_file)["data"]["tokenizer"]["sha256"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(
-            f"{files.manifest_file} is damaged: it does not name the run's tokenizer", "put it back from a copy"
-        ) from error
-    if file_sha256(files.tokenizer_file) != expected:
-        raise CheckpointError(
-            f"{files.tokenizer_file} is not the tokenizer that the run was trained with",
-            "copy tokenizer.json from the data folder that it was trained on",
-        )
-
-
-def checkpoint_folder(files: RunFolder, which: str) -> Path:
-    """The `last` or the `best` checkpoint of a run."""
-    return Checkpoints(files.checkpoint_folder, files.config().fingerprint).chosen(which)
-
-
-def trained_digest(files: RunFolder, which: str) -> str:
-    """Of all that makes a trained GPT: its settings, the weights of that checkpoint and its tokenizer."""
-    config, _ = _language_model_config(files)
-    weights = checkpoint_folder(files, which) / "model.safetensors"
-    return fingerprint([config.fingerprint, file_sha256(weights), file_sha256(files.tokenizer_file)])
-
-
-def _language_model_config(files: RunFolder) -> tuple[RunConfig, GPTConfig]:
-    if not files.config_file.is_file():
-        raise CheckpointError(
-            f"{files.path} is not a run folder (no config.yaml)", "give the --out-dir of a training run"
-        )
-    config = files.config()
-    if not isinstance(config.model, GPTConfig) or not isinstance(config.data, DataConfig):
-        raise CheckpointError(f"{files.path} holds no language model", "give the folder of an `oelm train` run")
-    return config, config.model

@@ -1,6 +1,7 @@
 """Plan and status of a study as tables that fit a terminal."""
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
@@ -8,24 +9,23 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from oelm.config.record import Record
-from oelm.experiments.matrix import Cell
-from oelm.experiments.plan import Plan, PlannedCell
-from oelm.experiments.standing import Stage, Standing
-from oelm.experiments.study import Reported, TuningPlan
+from oelm.experiments.run_status import RunStatus, Status
+from oelm.experiments.study import ReportedFigures, StudyCell, TuningPlan
+from oelm.experiments.study_plan import PlannedCell, StudyPlan
 
 _COLOURS = {
-    Stage.WAITING: "dim",
-    Stage.RUNNING: "cyan",
-    Stage.INTERRUPTED: "yellow",
-    Stage.FAILED: "red",
-    Stage.DIVERGED: "red",
-    Stage.FINISHED: "green",
+    Status.WAITING: "dim",
+    Status.RUNNING: "cyan",
+    Status.INTERRUPTED: "yellow",
+    Status.FAILED: "red",
+    Status.DIVERGED: "red",
+    Status.FINISHED: "green",
 }
 _SILENT_SECONDS = 60.0
 _NOTHING = "-"
 
 
-def plan_table(plan: Plan) -> Table:
+def plan_table(plan: StudyPlan) -> Table:
     """The arms with their weights and costs; counts to the digit, so names give way on a narrow terminal."""
     table = _table("arm")
     columns = [column for column in _plan_columns(plan) if any(cell != _NOTHING for cell in column[1])]
@@ -50,7 +50,7 @@ def tuning_rule(plan: TuningPlan) -> str:
     return "; ".join(parts)
 
 
-def _plan_columns(plan: Plan) -> list[tuple[str, list[str]]]:
+def _plan_columns(plan: StudyPlan) -> list[tuple[str, list[str]]]:
     """Headings with a cell for every row; a column in which there is nothing is left out."""
     rows, tuned = plan.rows, plan.study.tuning is not None
     return [
@@ -74,7 +74,7 @@ def _short(count: int) -> str:
     return f"{count // 1000}K" if count >= 10_000 and count % 1000 == 0 else f"{count:,}"
 
 
-def written_report(reported: Reported | None) -> str:
+def written_report(reported: ReportedFigures | None) -> str:
     """What somebody else reported, in a few characters."""
     if reported is None:
         return _NOTHING
@@ -83,7 +83,7 @@ def written_report(reported: Reported | None) -> str:
     return f"PPL {reported.perplexity:g}" if reported.perplexity is not None else _NOTHING
 
 
-def reported_table(cells: Sequence[Cell], records: Mapping[str, Sequence[Record]]) -> Table:
+def reported_table(cells: Sequence[StudyCell], records: Mapping[str, Sequence[Record]]) -> Table:
     """Our own results beside what somebody else reported; `records` are the finished runs of each cell."""
     table = _table("arm")
     for heading in ("ours", "seeds", "reported"):
@@ -110,38 +110,44 @@ def _own_result(records: Sequence[Record]) -> str:
     return f"PPL {math.exp(fmean(losses)):.4g}" if losses else _NOTHING
 
 
-def status_table(standings: Sequence[Standing]) -> Table:
-    """Every run: where it stands, how good it is so far, how long it will take, where it runs."""
+def status_table(rows: Sequence[RunStatus]) -> Table:
+    """Every run: its state, how good it is so far, how long it will take, where it runs."""
     table = _table("run")
     table.add_column("state")
     for heading in ("step", "loss", "PPL", "tokens/s", "left"):
         table.add_column(heading, justify="right")
     table.add_column("device")
-    for row in standings:
-        table.add_row(row.run.name, _state(row), *_measures(row), row.device or "")
+    for row in rows:
+        table.add_row(row.run.name, _state(row), *_progress(row), row.device or "")
     return table
 
 
-def _state(row: Standing) -> str:
-    silent = row.silent_seconds is not None and row.silent_seconds > _SILENT_SECONDS
-    return f"[{_COLOURS[row.stage]}]{row.stage}[/]{' (silent)' if silent else ''}"
+def _state(row: RunStatus) -> str:
+    silent = row.status is Status.RUNNING and row.state and time.time() - row.state.heartbeat_at > _SILENT_SECONDS
+    return f"[{_COLOURS[row.status]}]{row.status}[/]{' (silent)' if silent else ''}"
 
 
-def _measures(row: Standing) -> list[str]:
-    quality = f"{row.accuracy:.2%}" if row.accuracy is not None else _number(row.perplexity, ".4g")
+def _progress(row: RunStatus) -> list[str]:
+    """Step, loss, quality, speed and time left, as far as they are known."""
+    steps, state = row.run.config.train.steps, row.state
+    if row.status is Status.FINISHED:
+        return [f"{steps:,}/{steps:,}", _number(row.measures.get("loss"), ".4f"), row.quality, "", ""]
+    if state is None:
+        return [""] * 5
+    running = row.status is Status.RUNNING
     return [
-        f"{row.step:,}/{row.steps:,}" if row.step else "",
-        _number(row.loss, ".4f"),
-        quality,
-        _number(row.tokens_per_second, ",.0f"),
-        "" if row.seconds_left is None else written_seconds(row.seconds_left),
+        f"{state.step:,}/{state.steps:,}" if state.step else "",
+        _number(state.loss, ".4f"),
+        _number(state.perplexity, ".4g"),
+        _number(state.tokens_per_second, ",.0f") if running else "",
+        written_seconds(state.seconds_left) if running and state.seconds_left is not None else "",
     ]
 
 
-def summary(standings: Sequence[Standing]) -> str:
+def summary(rows: Sequence[RunStatus]) -> str:
     """`27 runs: 12 finished, 2 running, 13 waiting`."""
-    counts = [(stage, sum(row.stage is stage for row in standings)) for stage in Stage]
-    return f"{len(standings)} runs: " + ", ".join(f"{count} {stage}" for stage, count in counts if count)
+    counts = [(status, sum(row.status is status for row in rows)) for status in Status]
+    return f"{len(rows)} runs: " + ", ".join(f"{count} {status}" for status, count in counts if count)
 
 
 def written_seconds(seconds: float) -> str:

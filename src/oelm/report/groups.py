@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from oelm.config.model import SIZES, GPTConfig
-from oelm.config.pretrained import GPTFromRun
+from oelm.config.model import SIZES, GPTConfig, GPTFromRun
 from oelm.config.record import Record
 from oelm.config.run import RunConfig
 from oelm.config.settings import fingerprint
