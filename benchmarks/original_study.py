@@ -13,13 +13,13 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from oelm.config.labelled import HubTask, LabelledData
+from oelm.config.measure import Bilingual
 from oelm.config.methods import parse_method
 from oelm.config.model import GPTConfig, HuggingFaceModel
 from oelm.config.record import (
     CurvePoint,
     Evaluation,
     Record,
-    Remark,
     Reported,
     Result,
     RoleCount,
@@ -31,9 +31,9 @@ from oelm.config.run import DataConfig, MachineConfig, OptimConfig, Precision, R
 from oelm.config.study import StudyRole
 from oelm.model.ledger import count_flops, count_weights
 
-OUT = Path(__file__).resolve().parents[1] / "src/oelm/report/original/records.json"
-FIRST_REPORT = Remark(english="the original study's first report", chinese="原始研究的首份报告")
-FINAL_REPORT = Remark(english="the original study's final report", chinese="原始研究的最终报告")
+OUT = Path(__file__).resolve().parents[1] / "src/oelm/config/original_study.json"
+FIRST_REPORT = Bilingual(english="the original study's first report", chinese="原始研究的首份报告")
+FINAL_REPORT = Bilingual(english="the original study's final report", chinese="原始研究的最终报告")
 UNSTATED = (
     "seed",
     "optim.min_lr_ratio",
@@ -361,7 +361,6 @@ def gpt_record(run: GPTRun) -> Record:
         reported=Reported(
             study=FIRST_REPORT if first_report else FINAL_REPORT,
             id=run.id,
-            perplexity=run.perplexity,
             unstated=UNSTATED,
             training=tuple(
                 TrainingPoint(step=step, loss=loss, lr=lr) for step, (loss, lr) in (run.training or {}).items()
@@ -458,9 +457,9 @@ def bert_record(run: BertRun) -> Record:
     )
 
 
-def remarks(texts: tuple[tuple[str, str], ...]) -> tuple[Remark, ...]:
+def remarks(texts: tuple[tuple[str, str], ...]) -> tuple[Bilingual, ...]:
     """Both languages."""
-    return tuple(Remark(english=english, chinese=chinese) for english, chinese in texts)
+    return tuple(Bilingual(english=english, chinese=chinese) for english, chinese in texts)
 
 
 def records() -> tuple[Record, ...]:

@@ -7,6 +7,7 @@ from pydantic import TypeAdapter, ValidationError
 from builders import run_config
 from oelm.base.errors import OelmError
 from oelm.base.files import read_json, write_json
+from oelm.config.measure import Better, Bilingual, Measure
 from oelm.config.record import (
     TIME_FIELDS,
     Event,
@@ -105,3 +106,12 @@ def test_sums() -> None:
     assert WeightCounts(trained=5, frozen=3, absent=2, later=1, roles=()).stored == 8
     flops = FlopCounts(forward_per_token=2.0, backward_per_token=3.0, baseline_per_token=6.25, run=10.0)
     assert flops.saved_share == pytest.approx(0.2)
+
+
+def test_a_record_carries_its_measures_and_an_older_one_has_those_of_its_task() -> None:
+    old = make_record(run_config(), 2.5)
+    assert old.measures == ()
+    assert [measure.name for measure in old.declared] == ["perplexity", "loss", "bits_per_byte"]
+    toy = Measure(name="toy", title=Bilingual(english="toy", chinese="玩具"), better=Better.HIGHER)
+    new = Record.model_validate(old.model_copy(update={"measures": (toy,)}).model_dump(mode="json"))
+    assert new.declared == (toy,)

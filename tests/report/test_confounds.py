@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from oelm.config.record import Remark, Reported
+from oelm.config.measure import Bilingual
+from oelm.config.record import Reported
 from oelm.config.study import Choice, ChosenBy, StudyRole, Trial, Tuning
 from oelm.report.arms import Arm, group_into_arms
 from oelm.report.confounds import Confound, ConfoundKind, confounds_between, scale_gaps
@@ -188,7 +189,7 @@ def test_a_seed_of_the_tuning_that_is_used_again_is_named() -> None:
 
 
 def reported(method: str, **changes) -> Arm:
-    claim = Reported(study=Remark(english="them", chinese="他们"), id="X")
+    claim = Reported(study=Bilingual(english="them", chinese="他们"), id="X")
     records = [record.model_copy(update={"reported": claim, **changes}) for record in make_arm(method, BASELINE_LOSSES)]
     return group_into_arms(records)[0]
 

@@ -5,10 +5,10 @@ import math
 
 import pytest
 
+from oelm.config.original_study import original_records
 from oelm.config.record import Record
 from oelm.report.confounds import ConfoundKind
 from oelm.report.markdown import report_markdown
-from oelm.report.original import original_records
 from oelm.report.plain import report_json
 from oelm.report.report import Report, build_report
 from oelm.report.statistics import Verdict
@@ -75,8 +75,7 @@ def test_a_language_model_has_the_figures_as_printed(run: str) -> None:
     data, method, lr, steps, loss, perplexity = LANGUAGE_MODELS[run]
     record, config = RECORDS[run], RECORDS[run].config
     assert (config.data.name, record.method, config.optim.lr, config.train.steps) == (data, method, lr, steps)
-    assert record.reported is not None
-    assert (record.loss, record.reported.perplexity) == (loss, perplexity)
+    assert (record.loss, record.result.measures["perplexity"]) == (loss, perplexity)
     assert math.exp(loss) == pytest.approx(perplexity, rel=2e-3)
     assert record.curve[-1].loss == loss
     assert record.counts.stored == 44_896_768

@@ -1,8 +1,8 @@
 import pytest
 
+from oelm.config.original_study import original_records
 from oelm.config.study import StudyRole, Tuning
 from oelm.report.confounds import ConfoundKind
-from oelm.report.original import original_records
 from oelm.report.planned import planned_confounds, planned_sentence
 from oelm.report.texts import CHINESE
 

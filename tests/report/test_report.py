@@ -144,7 +144,8 @@ def test_two_hundred_runs_take_little_time() -> None:
 
 def test_a_report_needs_no_torch() -> None:
     code = (
-        "import sys\nfrom oelm.report.original import original_records\nfrom oelm.report.report import build_report\n"
+        "import sys\nfrom oelm.config.original_study import original_records\n"
+        "from oelm.report.report import build_report\n"
         "from oelm.report.planned import planned_confounds\n"
         "records = original_records()\nbuild_report(records)\nplanned_confounds([r.config for r in records])\n"
         "print('torch' in sys.modules)"

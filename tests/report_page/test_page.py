@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from oelm.config.original_study import original_records
 from oelm.config.record import Record
-from oelm.report.original import original_records
 from oelm.report.page.compose import compose
 from oelm.report.page.content import Content
 from oelm.report.page.html import prose
@@ -204,7 +204,7 @@ def test_rendering_loads_no_torch() -> None:
     code = (
         "import sys\n"
         "from oelm.report.page.write import rendered\n"
-        "from oelm.report.original import original_records\n"
+        "from oelm.config.original_study import original_records\n"
         "from oelm.report.report import build_report\n"
         "rendered(build_report(original_records()))\n"
         "print([name for name in ('torch', 'transformers') if name in sys.modules])"

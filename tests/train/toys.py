@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from oelm.base.files import read_json, write_json
 from oelm.base.runtime import Runtime, generator_for
 from oelm.config.manifest import TokenizerKind
+from oelm.config.measure import LOSS
 from oelm.config.methods import parse_method
 from oelm.config.model import GPTConfig
 from oelm.config.record import TIME_FIELDS, Record
@@ -149,6 +150,7 @@ class RaggedTask:
     """Next-token prediction where sequence i of 8 counts only its first i + 1 targets: counts differ between parts."""
 
     name = "ragged"
+    measures = (LOSS,)
     sequences = 8
 
     def training_batch(self, step: int, part: int, parts: int) -> Batch:

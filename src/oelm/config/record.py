@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from oelm.base.errors import CheckpointError
+from oelm.config.measure import BY_TASK, Bilingual, Measure
 from oelm.config.run import RunConfig
 from oelm.config.settings import Settings, parse
 
@@ -209,6 +210,7 @@ class Result(Settings):
 
     loss: float | None
     measures: dict[str, float]
+    """By the names of `Record.declared`. A reported perplexity stands here as printed, without the loss beside it."""
     best_step: int | None
     best_loss: float | None
     checkpoint: Literal["last", "best", "unknown"] = "last"
@@ -240,13 +242,6 @@ class Environment(Settings):
     git_dirty: bool | None
 
 
-class Remark(Settings):
-    """One sentence in each language of the report."""
-
-    english: str
-    chinese: str
-
-
 class TrainingPoint(Settings):
     """Training loss and learning rate at a step, as reported."""
 
@@ -258,15 +253,13 @@ class TrainingPoint(Settings):
 class Reported(Settings):
     """What marks a record as somebody else's: their name for the run, their figures as printed, our remarks on them."""
 
-    study: Remark
+    study: Bilingual
     """Whose it is, as the end of "as reported by"."""
     id: str
-    perplexity: float | None = None
-    """As printed; rounding keeps it from being exactly exp(loss)."""
     unstated: tuple[str, ...] = ()
     """Settings of the config that the study does not state, by their paths: their values are only usual ones."""
     training: tuple[TrainingPoint, ...] = ()
-    remarks: tuple[Remark, ...] = ()
+    remarks: tuple[Bilingual, ...] = ()
 
 
 class Record(Settings):
@@ -279,6 +272,8 @@ class Record(Settings):
     format: Literal[1] = 1
     reported: Reported | None = None
     task: str
+    measures: tuple[Measure, ...] = ()
+    """What its task measured. Empty in older records: see `declared`."""
     fingerprint: str
     config: RunConfig
     result: Result
@@ -304,6 +299,11 @@ class Record(Settings):
     def source(self) -> Literal["measured", "reported"]:
         """Whether the figures are ours or another study's."""
         return "measured" if self.reported is None else "reported"
+
+    @property
+    def declared(self) -> tuple[Measure, ...]:
+        """The measures of this record, the most important first; of an older one those of its task."""
+        return self.measures or BY_TASK.get(self.task, ())
 
     @property
     def loss(self) -> float:

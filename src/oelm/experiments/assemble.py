@@ -181,6 +181,7 @@ def _finish(
     events = record.read_events(files.events_file)
     finished = Record(
         task=subject.task.name,
+        measures=subject.task.measures,
         fingerprint=config.fingerprint,
         config=config,
         result=record.result(events),

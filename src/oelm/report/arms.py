@@ -53,9 +53,9 @@ class Arm:
     def log_perplexities(self) -> dict[int, float]:
         """What ratios are made of, by seed: the loss; of a reported run the logarithm of the perplexity as printed."""
         printed = {
-            record.config.seed: math.log(record.reported.perplexity)
+            record.config.seed: math.log(record.result.measures["perplexity"])
             for record in self.records
-            if record.reported is not None and record.reported.perplexity is not None
+            if record.reported is not None and "perplexity" in record.result.measures
         }
         return {seed: printed.get(seed, loss) for seed, loss in self.losses.items()}
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from rich.console import Console
 
 from oelm.base.errors import ConfigError
+from oelm.config.original_study import original_records
 from oelm.report.groups import Group
 from oelm.report.markdown import report_markdown
-from oelm.report.original import original_records
 from oelm.report.plain import report_json
 from oelm.report.report import Report, report_runs
 from oelm.report.sentences import beside_sentence, bound_sentence, group_title, registration_sentences

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from oelm.config.measure import Bilingual
 from oelm.config.methods import control_of
-from oelm.config.record import Remark
 from oelm.report.accuracy import AccuracyComparison, AccuracyFinding, Span
 from oelm.report.arms import Arm
 from oelm.report.beside import BesideRow
@@ -106,7 +106,7 @@ def reference_remarks(findings: Sequence[Finding | AccuracyFinding], texts: Text
     ]
 
 
-def in_language(remark: Remark, texts: Texts) -> str:
+def in_language(remark: Bilingual, texts: Texts) -> str:
     """A remark of a record in the language of the texts."""
     return remark.chinese if texts is CHINESE else remark.english
 

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from oelm.base.streams import stream_seed
+from oelm.config.measure import CLASSIFICATION
 from oelm.data.labelled_sets import Encoded
 from oelm.tasks.task import Batch, LossSum
 
@@ -24,6 +25,7 @@ class Classification:
     """Examples padded to the longest of their batch, scored by cross-entropy, accuracy and macro F1."""
 
     name = "classification"
+    measures = CLASSIFICATION
 
     def __init__(
         self,

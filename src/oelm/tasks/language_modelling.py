@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
+from oelm.config.measure import LANGUAGE_MODELLING
 from oelm.data.batches import TokenBatches, ValidationWindows
 from oelm.tasks.task import Batch, LossSum
 
@@ -16,6 +17,7 @@ class LanguageModelling:
     """Windows of a token file, scored by the cross-entropy of the next token."""
 
     name = "language-modelling"
+    measures = LANGUAGE_MODELLING
 
     def __init__(
         self,

@@ -6,6 +6,8 @@ from typing import Protocol
 
 from torch import Tensor, nn
 
+from oelm.config.measure import Measure
+
 Batch = dict[str, Tensor]
 """Named tensors; the engine moves them to the device."""
 
@@ -25,6 +27,8 @@ class Task(Protocol):
     """Batches are a pure function of their position, so a resumed or distributed run sees the same ones."""
 
     name: str
+    measures: tuple[Measure, ...]
+    """What `summarise` gives a value of, the most important first; those that are judged have a scale."""
 
     def training_batch(self, step: int, part: int, parts: int) -> Batch:
         """Micro-batch `part` of the `parts` that make up the global batch of `step`."""

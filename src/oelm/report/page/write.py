@@ -8,7 +8,7 @@ from pathlib import Path
 
 from oelm.base.errors import ConfigError
 from oelm.base.files import write_text
-from oelm.report.original import original_records
+from oelm.config.original_study import original_records
 from oelm.report.page.compose import compose, curves_of
 from oelm.report.page.html import as_html
 from oelm.report.page.markdown import as_markdown

@@ -1,9 +1,10 @@
 """The original study as records: every figure that it reported, marked as such, none of it measured here.
 
-`records.json` is written by `benchmarks/original_study.py`, where the figures stand in tables; a test compares the two
-and the figures themselves.
+Plan, page and tests read them from here. `benchmarks/original_study.py` writes the file and adds what follows from the
+figures (weights, FLOPs).
 """
 
+from functools import cache
 from importlib import resources
 
 from pydantic import TypeAdapter
@@ -11,7 +12,8 @@ from pydantic import TypeAdapter
 from oelm.config.record import Record
 
 
+@cache
 def original_records() -> tuple[Record, ...]:
     """The runs of the original study, in the order of its reports."""
-    text = resources.files(__name__).joinpath("records.json").read_text(encoding="utf-8")
+    text = resources.files("oelm.config").joinpath("original_study.json").read_text(encoding="utf-8")
     return TypeAdapter(tuple[Record, ...]).validate_json(text)
