@@ -5,13 +5,14 @@ from torch import Tensor, nn
 
 from oelm.base.runtime import generator_for
 from oelm.config.methods import METHODS, parse_method
-from oelm.config.model import GPTConfig
+from oelm.config.model import GPTConfig, Style
 from oelm.config.run import DataConfig, MachineConfig, OptimConfig, RunConfig, TrainConfig
 from oelm.model.gpt import GPT
 from oelm.model.initialise import initialise
 
 MEDIUM_512 = GPTConfig(layers=6, width=512, heads=8, ffn_width=2048, context=512, vocabulary=50257)
 SMALL = GPTConfig(layers=3, width=24, heads=4, ffn_width=48, context=12, vocabulary=29)
+LLAMA = SMALL.model_copy(update={"style": Style.LLAMA})
 
 # Every named method, and combinations of extras, key sources and plans that no named method has.
 MODIFIED = (
@@ -44,6 +45,9 @@ MODIFIED = (
 NORMED = ("baseline+norm", "oelm-core+bias+norm", "oelm-frame+rolled+gain=4+norm+thin=3+strided", "oelm+norm")
 """Not linear in x, so they cannot be exported."""
 VARIETY = (*METHODS, *MODIFIED, *NORMED)
+LLAMA_VARIETY = tuple(method.replace("thin=3", "thin=2") for method in VARIETY)
+"""Rotary positions turn pairs."""
+STYLED = (*((SMALL, method) for method in VARIETY), *((LLAMA, method) for method in LLAMA_VARIETY))
 
 
 def bold_model(method: str, config: GPTConfig = SMALL, seed: int = 0) -> GPT:

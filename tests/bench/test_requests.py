@@ -3,7 +3,7 @@
 import pytest
 
 from oelm.base.errors import ConfigError
-from oelm.config.bench import BenchRequest, Peer, What, chosen, specs_of
+from oelm.bench.spec import BenchRequest, Peer, What, chosen, specs_of
 
 from .specs import TINY
 
@@ -27,6 +27,8 @@ def test_every_question_for_every_size_and_one_bert():
         ({"heads": 3}, "not divisible"),
         ({"sizes": ("huge",)}, "unknown size"),
         ({"what": (What.FINETUNE,), "compile": True}, "leave --compile out"),
+        ({"what": (What.FINETUNE,), "style": "llama"}, "leave --style out"),
+        ({"style": "llama", "peers": ("plain",)}, "leave it out of --peers"),
     ],
 )
 def test_the_impossible_is_refused(changes, words):
@@ -42,6 +44,13 @@ def test_the_reference_is_the_baseline_or_the_first_or_a_peer():
     ):
         (spec,) = specs_of(TINY.model_copy(update=changes))
         assert spec.reference == reference
+
+
+def test_llama_style_beside_the_peer_that_has_it():
+    (spec,) = specs_of(BenchRequest(style="llama", sizes=("small",)))
+    assert (spec.shape.style, spec.shape.ffn_width, spec.peers) == ("llama", 672, (Peer.HUGGING_FACE,))
+    (spec,) = specs_of(BenchRequest(sizes=("small",)))
+    assert (spec.shape.ffn_width, spec.peers) == (1024, tuple(Peer))
 
 
 def test_lists_of_names():

@@ -5,11 +5,13 @@ import subprocess
 import pytest
 
 from oelm.base.errors import BenchError
+from oelm.bench.bench_record import BenchRecord
 from oelm.bench.memory import peak_of
 from oelm.bench.parallel import parallel_row
 from oelm.bench.run import run_bench
-from oelm.config.bench import Peer, What, specs_of
-from oelm.config.bench_record import BenchRecord
+from oelm.bench.spec import Peer, What, specs_of
+from oelm.bench.words import sheets
+from oelm.config.model import Style
 
 from .specs import TINY, tiny, tiny_spec
 
@@ -41,6 +43,14 @@ def test_training_steps_of_methods_and_peers():
         assert row.tokens_per_second == pytest.approx(16 / row.median_seconds)
         assert row.share == pytest.approx(bench.useful_flops / row.best_seconds / bench.peak.flops_per_second)
         assert row.peak_bytes is None
+
+
+def test_llama_style_beside_transformers_llama():
+    request = tiny(What.TRAIN).model_copy(update={"style": Style.LLAMA, "reference": "hugging-face"})
+    (bench,) = run(request).steps
+    assert [row.name for row in bench.rows] == ["baseline", "oelm", "Hugging Face Llama"]
+    assert next(row.name for row in bench.rows if row.ratio is None) == "Hugging Face Llama"
+    assert "llama style, 1 layer" in sheets(run(request))[0].title
 
 
 def test_another_reference():

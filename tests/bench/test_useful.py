@@ -3,14 +3,14 @@
 import pytest
 
 from oelm.bench.finetuning import step_flops
-from oelm.bench.useful import useful_flops
-from oelm.config.bench import BenchRequest, What, specs_of
+from oelm.bench.spec import BenchRequest, What, specs_of
+from oelm.bench.useful import formula, useful_flops
 from oelm.config.methods import parse_method
 from oelm.model.ledger import count_flops
 from oelm.train.flops import FlopRates
 
 
-def spec_of(what: What, **values: int):
+def spec_of(what: What, **values: int | str):
     (spec,) = specs_of(BenchRequest(what=(what,), sizes=("medium-512",), **values))
     return spec
 
@@ -27,6 +27,14 @@ def test_it_is_the_ledgers_up_to_the_diagonal_of_the_scores():
     counted = count_flops(spec.shape, parse_method("baseline"), total_steps=1, tokens=4 * 256)
     diagonal = 6 * 4 * 256 * spec.shape.layers * spec.shape.width
     assert counted.run == useful_flops(spec) + diagonal
+
+
+def test_llama_style_has_a_third_matrix_in_its_ffn():
+    spec = spec_of(What.TRAIN, style="llama")
+    assert formula(spec) == "6 x tokens x (L (4 D^2 + 3 D F) + V D + L T D)"
+    assert formula(spec_of(What.TRAIN)) == "6 x tokens x (12 L D^2 + V D + L T D)"
+    counted = count_flops(spec.shape, parse_method("baseline"), total_steps=1, tokens=4 * 256)
+    assert counted.run == useful_flops(spec) + 6 * 4 * 256 * spec.shape.layers * spec.shape.width
 
 
 def test_validation_is_a_third_of_training_per_token():

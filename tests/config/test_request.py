@@ -25,6 +25,9 @@ def test_sizes_by_name_and_by_number() -> None:
     }
     odd = model_config(TrainRequest(size="tiny", layers=3, width=96, heads=6), 100)
     assert (odd.layers, odd.width, odd.heads, odd.ffn_width) == (3, 96, 6, 384)
+    llama = model_config(TrainRequest(size="small", style="llama"), 100)
+    assert (llama.style, llama.width, llama.ffn_width) == ("llama", 256, 672)
+    assert model_config(TrainRequest(style="llama", ffn_width=100), 100).ffn_width == 100
     assert model_config(TrainRequest(ffn_width=100, vocabulary=128), 100).ffn_width == 100
     assert model_config(TrainRequest(vocabulary=128), 100).vocabulary == 128
 

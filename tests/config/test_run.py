@@ -99,6 +99,15 @@ def test_what_changes_the_numbers_changes_the_fingerprint(path: str) -> None:
     assert changed(path, CHANGES[path]).fingerprint != CONFIG.fingerprint
 
 
+def test_a_style_changes_the_fingerprint_and_the_usual_one_is_not_written() -> None:
+    values = CONFIG.model_dump(mode="json")
+    assert "style" not in values["model"]
+    named, llama = ({**values, "model": {**values["model"], "style": style}} for style in ("gpt", "llama"))
+    assert RunConfig.model_validate(named).fingerprint == CONFIG.fingerprint
+    assert RunConfig.model_validate(llama).fingerprint != CONFIG.fingerprint
+    assert RunConfig.model_validate(llama).model_dump(mode="json")["model"]["style"] == "llama"
+
+
 def test_all_these_fingerprints_differ() -> None:
     doubled = {"train.accumulate", "train.processes"}  # the same global batch of 16
     fingerprints = {changed(path, CHANGES[path]).fingerprint for path in CHANGES.keys() - doubled}

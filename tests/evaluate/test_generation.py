@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from builders import SMALL, VARIETY, bold_model, random_tokens, relative_error
+from builders import LLAMA, SMALL, STYLED, bold_model, random_tokens, relative_error
 from oelm.base.errors import ConfigError
 from oelm.base.runtime import generator_for
+from oelm.config.model import GPTConfig
 from oelm.evaluate.generation import Sampling, choose, generate
 from oelm.model.blind import BlindCache
 from oelm.model.gpt import GPT, Cache
@@ -32,11 +33,11 @@ def in_chunks(model: GPT, tokens_BT: Tensor, sizes: tuple[int, ...]) -> Tensor:
     return torch.cat(logits, dim=1)
 
 
-@pytest.mark.parametrize("method", VARIETY)
+@pytest.mark.parametrize(("config", "method"), STYLED)
 @pytest.mark.parametrize("sizes", [(5, 1, 1, 1, 1), (1,) * 9, (4, 3, 2), (9,)])
 @torch.no_grad()
-def test_logits_with_a_cache_equal_those_without(method: str, sizes: tuple[int, ...]) -> None:
-    model, tokens_BT = bold_model(method), random_tokens(SMALL, 2, 9)
+def test_logits_with_a_cache_equal_those_without(config: GPTConfig, method: str, sizes: tuple[int, ...]) -> None:
+    model, tokens_BT = bold_model(method, config), random_tokens(SMALL, 2, 9)
     assert relative_error(in_chunks(model, tokens_BT, sizes), model(tokens_BT)) < TOLERANCE
 
 
@@ -57,10 +58,11 @@ def damage(what: str, cache: Cache) -> None:
                 layer.length -= 1
 
 
+@pytest.mark.parametrize("config", [SMALL, LLAMA])
 @pytest.mark.parametrize("method", ["baseline+shift+gain", "oelm-frame", "oelm-core"])
 @torch.no_grad()
-def test_a_cache_that_forgets_something_is_noticed(method: str) -> None:
-    model, tokens_BT = bold_model(method), random_tokens(SMALL, 2, 9)
+def test_a_cache_that_forgets_something_is_noticed(config: GPTConfig, method: str) -> None:
+    model, tokens_BT = bold_model(method, config), random_tokens(SMALL, 2, 9)
     expected = model(tokens_BT)[:, 5:]
 
     def error_with(what: str) -> float:
@@ -102,18 +104,18 @@ def test_the_cache_holds_shifted_keys_and_the_last_one_as_it_was() -> None:
     assert torch.equal(cache._k_BHCK[:, :, :4], attention.split_heads(mix_with_previous(k_BTD, 1 - m_H, m_H)))
 
 
-def check_the_cache(method: str, prompt: list[int], tokens: int) -> None:
-    model = bold_model(method)
+def check_the_cache(method: str, prompt: list[int], tokens: int, config: GPTConfig = SMALL) -> None:
+    model = bold_model(method, config)
     for sampling in (GREEDY, Sampling(temperature=3.0, top_k=0, seed=5)):
         cached = written(model, prompt, sampling, tokens)
         assert cached == written(model, prompt, sampling, tokens, cached=False)
         assert len(cached) == tokens
 
 
-@pytest.mark.parametrize("method", VARIETY)
-def test_tokens_with_a_cache_equal_those_without(method: str) -> None:
+@pytest.mark.parametrize(("config", "method"), STYLED)
+def test_tokens_with_a_cache_equal_those_without(config: GPTConfig, method: str) -> None:
     """Ten tokens after a prompt of five go beyond the context of twelve: the window slides."""
-    check_the_cache(method, PROMPT, 10)
+    check_the_cache(method, PROMPT, 10, config)
 
 
 @pytest.mark.parametrize("prompt", [[7], list(range(11)), list(range(12)), list(range(13)), list(range(25))])

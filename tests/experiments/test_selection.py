@@ -7,6 +7,7 @@ import pytest
 
 from experiments.studies import planned, tuned
 from oelm.base.errors import CheckpointError, DivergedError
+from oelm.config.measure import ACCURACY, PERPLEXITY, Better
 from oelm.config.study import Choice, ChosenBy, Trial
 from oelm.experiments.matrix import StudyRun
 from oelm.experiments.selection import all_tuning_runs, choose, select, vertex
@@ -102,12 +103,12 @@ def test_a_best_rate_between_others_extends_nothing(tmp_path: Path) -> None:
 
 
 def test_the_rate_used_is_the_vertex_between_the_neighbours() -> None:
-    choice = choose("oelm", tried(3.2, 3.0, 3.1, 3.9), refine=True)
+    choice = choose("oelm", tried(3.2, 3.0, 3.1, 3.9), PERPLEXITY, refine=True)
     assert choice.by is ChosenBy.VERTEX
     assert choice.best == 2e-3
     assert choice.lr == pytest.approx(2e-3 * 2 ** (1 / 6), rel=1e-3)  # (0.2 - 0.1) / (2 (0.2 + 0.1)) of a step
     assert not choice.at_edge
-    assert choose("oelm", tried(3.2, 3.0, 3.1, 3.9), refine=False).lr == 2e-3
+    assert choose("oelm", tried(3.2, 3.0, 3.1, 3.9), PERPLEXITY, refine=False).lr == 2e-3
 
 
 @pytest.mark.parametrize(
@@ -123,19 +124,30 @@ def test_the_rate_used_is_the_vertex_between_the_neighbours() -> None:
 def test_without_two_good_neighbours_it_is_the_best_rate(
     losses: tuple[float | None, ...], by: ChosenBy, lr: float | None
 ) -> None:
-    choice = choose("oelm", tried(*losses), refine=True)
+    choice = choose("oelm", tried(*losses), PERPLEXITY, refine=True)
     assert choice.by is by
     assert choice.lr == (lr or choice.lr)
 
 
 def test_a_flat_valley_has_no_vertex() -> None:
-    flat = [Trial(lr=rate, loss=loss, accuracy=0.5) for rate, loss in ((1e-3, 2.0), (2e-3, 1.0), (4e-3, 2.0))]
-    assert choose("oelm", flat, refine=True).by is ChosenBy.BEST_WITHOUT_CURVATURE
+    flat = [Trial(lr=rate, loss=loss, value=0.5) for rate, loss in ((1e-3, 2.0), (2e-3, 1.0), (4e-3, 2.0))]
+    assert choose("oelm", flat, ACCURACY, refine=True).by is ChosenBy.BEST_WITHOUT_CURVATURE
+
+
+def test_the_measure_says_which_value_is_the_better_one() -> None:
+    trials = [Trial(lr=rate, loss=1.0, value=value) for rate, value in ((1e-3, 0.7), (2e-3, 0.9), (4e-3, 0.8))]
+    assert choose("oelm", trials, ACCURACY, refine=False).lr == 2e-3
+    lower = ACCURACY.model_copy(update={"better": Better.LOWER})
+    assert choose("oelm", trials, lower, refine=False).lr == 1e-3
+
+
+def test_a_trial_of_an_older_record_is_read() -> None:
+    assert Trial.model_validate({"lr": 1e-3, "loss": 0.4, "accuracy": 0.9, "extension": False}).value == 0.9
 
 
 def test_all_diverged_is_refused() -> None:
     with pytest.raises(CheckpointError, match="every learning rate of oelm diverged"):
-        choose("oelm", tried(None, None), refine=True)
+        choose("oelm", tried(None, None), PERPLEXITY, refine=True)
 
 
 def test_a_grid_of_unequal_factors_cannot_be_extended() -> None:

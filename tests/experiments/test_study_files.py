@@ -315,6 +315,16 @@ def test_a_fair_plan_has_none(name: str) -> None:
     assert confounds(name) == set()
 
 
+def test_the_command_names_a_style_that_is_not_the_usual_one(capsys: pytest.CaptureFixture[str]) -> None:
+    study = FOLDER / "original/gpt-tinystories.yaml"
+    plan([study], settings=["train.style=llama"], tflops=60.0)
+    text = " ".join(capsys.readouterr().out.split())
+    assert "style" in text
+    assert f"{50257 * 512 + 6 * (4 * 512**2 + 3 * 512 * 1376) + 13 * 512:,}" in text
+    plan([study], tflops=60.0)
+    assert "llama" not in capsys.readouterr().out
+
+
 def test_the_command_prints_counts_and_confounds_to_the_digit(capsys: pytest.CaptureFixture[str]) -> None:
     plan([FOLDER / "original/gpt-tinystories.yaml", FOLDER / "original/bert-mnli.yaml"], tflops=60.0)
     text = " ".join(capsys.readouterr().out.split())

@@ -1,15 +1,17 @@
 """Attention beside its definition, written out token by token with explicit matrices; each comparison can fail."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pytest
 import torch
 from torch import Tensor
 
-from builders import SMALL, VARIETY, built, embolden, relative_error
+from builders import LLAMA, SMALL, STYLED, built, embolden, relative_error
 from oelm.base.runtime import generator_for
 from oelm.config.methods import parse_method
+from oelm.config.model import GPTConfig
 from oelm.model.attention import Attention, LowRank
 from oelm.model.blind import BlindAttention
 from oelm.model.gpt import GPT
@@ -36,6 +38,9 @@ class Definition:
     k_bias_HK: Tensor
     normed: bool = False
     norm_epsilon: float = 1e-6
+    turn: Callable[[Tensor, int], Tensor] = lambda x_K, t: x_K
+    """Rotary positions; nothing in GPT style."""
+    turns_before_shift: bool = False
 
     def __call__(self, x_BTD: Tensor) -> Tensor:
         return torch.stack([self.one_text(x_TD) for x_TD in x_BTD])
@@ -47,18 +52,36 @@ class Definition:
     def one_head(self, h: int, t: int, x_TD: Tensor) -> Tensor:
         """sum over u <= t of softmax_u(s(t, u)) v_u."""
         q_K = self.norm(self.q_HKD[h] @ x_TD[t] + self.q_bias_HK[h])
-        scores = [self.factor_H[h] * (q_K @ self.core_HKK[h] @ self.key(h, u, x_TD)) * self.scale for u in range(t + 1)]
+        q_K = self.turn(q_K @ self.core_HKK[h], t)
+        scores = [self.factor_H[h] * (q_K @ self.key(h, u, x_TD)) * self.scale for u in range(t + 1)]
         weights = torch.stack(scores).softmax(0)
         return torch.stack([weights[u] * (self.v_HKD[h] @ x_TD[u]) for u in range(t + 1)]).sum(0)
 
     def key(self, h: int, u: int, x_TD: Tensor) -> Tensor:
-        """(1 - m) k_u + m k_{u-1}, with k_{-1} = k_0; then the norm."""
-        k_K, before_K = (self.k_HKD[h] @ x_TD[i] + self.k_bias_HK[h] for i in (u, max(0, u - 1)))
-        return self.norm((1 - self.m_H[h]) * k_K + self.m_H[h] * before_K)
+        """(1 - m) k_u + m k_{u-1}, with k_{-1} = k_0; then the norm; then the turn."""
+        (k_K, at), (before_K, before) = ((self.k_HKD[h] @ x_TD[i] + self.k_bias_HK[h], i) for i in (u, max(0, u - 1)))
+        if self.turns_before_shift:  # what a wrong order would do
+            k_K, before_K = self.turn(k_K, at), self.turn(before_K, before)
+        mixed_K = self.norm((1 - self.m_H[h]) * k_K + self.m_H[h] * before_K)
+        return mixed_K if self.turns_before_shift else self.turn(mixed_K, u)
 
     def norm(self, x_K: Tensor) -> Tensor:
         """x / rms(x), where there is a norm."""
         return x_K / (sum(x * x for x in x_K) / len(x_K) + self.norm_epsilon).sqrt() if self.normed else x_K
+
+
+def half_split(x_K: Tensor, t: int) -> Tensor:
+    """Coordinates i and i + K/2 as a complex number, times exp(i t 10000^(-2i/K))."""
+    half = len(x_K) // 2
+    pairs = [(x_K[i], x_K[i + half], t * 10_000 ** (-2 * i / len(x_K))) for i in range(half)]
+    first = [x * math.cos(angle) - y * math.sin(angle) for x, y, angle in pairs]
+    return torch.stack([*first, *(x * math.sin(angle) + y * math.cos(angle) for x, y, angle in pairs)])
+
+
+def interleaved(x_K: Tensor, t: int) -> Tensor:
+    """Neighbours as pairs: another convention, for twins that must fail."""
+    order = [*range(0, len(x_K), 2), *range(1, len(x_K), 2)]
+    return half_split(x_K[order], t)[torch.tensor(order).argsort()]
 
 
 def frame_of(attention: Attention) -> Tensor:
@@ -96,6 +119,7 @@ def definition_of(attention: Attention | BlindAttention) -> Definition:
         q_bias_HK=(zero_E if attention.q_bias_E is None else attention.q_bias_E).view(H, -1),
         k_bias_HK=(zero_E if attention.k_bias_E is None else attention.k_bias_E).view(H, -1),
         normed=attention.has_norm,
+        turn=(lambda x_K, t: x_K) if attention.rotary is None else half_split,
     )
 
 
@@ -103,15 +127,15 @@ def update_of(update: LowRank | None, like_HKD: Tensor) -> Tensor:
     return torch.zeros_like(like_HKD) if update is None else (update.up.weight @ update.down.weight).view_as(like_HKD)
 
 
-def bold_attention(method: str, layer: int = 0) -> Attention:
-    attention = bold_any_attention(method, layer)
+def bold_attention(method: str, layer: int = 0, config: GPTConfig = SMALL) -> Attention:
+    attention = bold_any_attention(method, layer, config)
     assert isinstance(attention, Attention)
     return attention
 
 
-def bold_any_attention(method: str, layer: int = 0) -> Attention | BlindAttention:
+def bold_any_attention(method: str, layer: int = 0, config: GPTConfig = SMALL) -> Attention | BlindAttention:
     parsed = parse_method(method)
-    attention = BlindAttention(SMALL) if parsed.blind else Attention(SMALL, parsed, layer)
+    attention = BlindAttention(config) if parsed.blind else Attention(config, parsed, layer)
     embolden(attention.double())
     return attention
 
@@ -124,17 +148,17 @@ def gradients(output: Tensor, attention: Attention | BlindAttention) -> dict[str
 
 
 @pytest.mark.parametrize("layer", [0, 1])
-@pytest.mark.parametrize("method", VARIETY)
-def test_outputs_and_gradients_are_those_of_the_definition(method: str, layer: int) -> None:
+@pytest.mark.parametrize(("config", "method"), STYLED)
+def test_outputs_and_gradients_are_those_of_the_definition(config: GPTConfig, method: str, layer: int) -> None:
     if layer and "strided" not in method:
         return  # the layers are alike
-    attention = bold_any_attention(method, layer)
+    attention = bold_any_attention(method, layer, config)
     ours, theirs = attention(X_BTD), definition_of(attention)(X_BTD)
     assert relative_error(ours, theirs) < TOLERANCE
     expected = gradients(theirs, attention)
     assert expected.keys() == dict(attention.named_parameters()).keys()
     for name, gradient in gradients(ours, attention).items():
-        if name == "k_bias_E" and not attention.has_norm:
+        if name == "k_bias_E" and not attention.has_norm and attention.rotary is None:
             # softmax does not see what all keys have in common
             assert max(gradient.abs().max(), expected[name].abs().max()) < TOLERANCE
         else:
@@ -188,6 +212,32 @@ def test_a_wrong_lever_disagrees(method: str) -> None:
         whole_HKD = torch.eye(D, dtype=torch.float64).view(H, K, D)[:, : attention.shape.head_width]
         wrong += [replace(right, q_HKD=whole_HKD, k_HKD=whole_HKD)]
     assert min(relative_error(output, twin(X_BTD)) for twin in wrong) > 1e-4
+
+
+@pytest.mark.parametrize("method", ["baseline", "oelm-core+rank=2", "oelm-frame+core+thin=4", "oelm-core+bias+norm"])
+def test_a_wrong_rotation_disagrees(method: str) -> None:
+    attention = bold_attention(method, config=LLAMA)
+    output, right = attention(X_BTD), definition_of(attention)
+    assert relative_error(output, right(X_BTD)) < TOLERANCE
+    wrong = [
+        replace(right, turn=lambda x_K, t: x_K),
+        replace(right, turn=interleaved),
+        replace(right, turn=lambda x_K, t: half_split(x_K, t // 2)),
+    ]
+    if attention.shift_H is not None:
+        wrong += [replace(right, turns_before_shift=True)]
+    assert min(relative_error(output, twin(X_BTD)) for twin in wrong) > 1e-4
+
+
+@pytest.mark.parametrize("method", ["baseline", "oelm-core+bias+norm", "oelm-lowrank"])
+def test_rotary_logits_see_distances_only(method: str) -> None:
+    """All positions moved by five: nothing changes. Some of them moved: it does."""
+    attention = bold_attention(method, config=LLAMA)
+    right = definition_of(attention)
+    later = replace(right, turn=lambda x_K, t: half_split(x_K, t + 5))
+    assert relative_error(later(X_BTD), right(X_BTD)) < TOLERANCE
+    torn = replace(right, turn=lambda x_K, t: half_split(x_K, t + 5 * (t > 2)))
+    assert relative_error(torn(X_BTD), right(X_BTD)) > 1e-4
 
 
 def test_blind_attention_is_the_mean_of_the_values_so_far() -> None:

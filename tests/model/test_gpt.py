@@ -9,9 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from builders import SMALL, VARIETY, bold_model, built, embolden, random_tokens, relative_error
+from builders import SMALL, STYLED, bold_model, built, embolden, random_tokens, relative_error
 from oelm.config.method import FreezingPlan, OnlyLayers
 from oelm.config.methods import METHODS, parse_method
+from oelm.config.model import GPTConfig
 from oelm.model.gpt import GPT, Block, shared_units
 
 with warnings.catch_warnings():
@@ -195,10 +196,10 @@ def test_checkpointed_layers_give_the_same_gradients_and_keep_less() -> None:
     assert few_kept < all_kept / 3
 
 
-@pytest.mark.parametrize("method", VARIETY)
-def test_every_method_trains_under_autocast(method: str) -> None:
+@pytest.mark.parametrize(("config", "method"), STYLED)
+def test_every_method_trains_under_autocast(config: GPTConfig, method: str) -> None:
     """In bf16 the loss and its gradients are near those of float32, and not the same."""
-    model = built(GPT(SMALL, parse_method(method)), 0)
+    model = built(GPT(config, parse_method(method)), 0)
 
     def loss_and_gradient(low: bool) -> tuple[float, Tensor]:
         model.zero_grad()

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from builders import SMALL, VARIETY, built, random_tokens, relative_error
+from builders import LLAMA, SMALL, STYLED, built, random_tokens, relative_error
 from oelm.base.errors import ConfigError
 from oelm.config.methods import METHODS, parse_method
-from oelm.config.model import GPTConfig
+from oelm.config.model import GPTConfig, Style
 from oelm.method.geometry import cross_head_overlap, gram_error
 from oelm.model.gpt import GPT, Block
 from oelm.model.initialise import STD, initialise, measure_geometry
@@ -30,9 +30,9 @@ def of_the_method(name: str) -> bool:
     return name.endswith((".attention.q.weight", ".attention.k.weight"))
 
 
-@pytest.mark.parametrize("method", VARIETY)
-def test_arms_with_one_seed_share_what_the_method_does_not_touch(method: str) -> None:
-    baseline, arm = weights("baseline"), weights(method)
+@pytest.mark.parametrize(("config", "method"), STYLED)
+def test_arms_with_one_seed_share_what_the_method_does_not_touch(config: GPTConfig, method: str) -> None:
+    baseline, arm = weights("baseline", config=config), weights(method, config=config)
     untouched = {name for name in baseline if not of_the_method(name)}
     assert untouched <= arm.keys()
     assert all(torch.equal(baseline[name], arm[name]) for name in untouched)
@@ -75,8 +75,8 @@ def test_the_seed_decides_everything_random_and_the_global_generator_nothing() -
 
 def test_every_tensor_is_initialised() -> None:
     """Whatever stood in memory before is gone."""
-    for method in VARIETY:
-        model = GPT(SMALL, parse_method(method))
+    for config, method in STYLED:
+        model = GPT(config, parse_method(method))
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.fill_(math.nan)
@@ -103,6 +103,22 @@ def test_empirical_std_on_the_built_baseline(ending: str, std: float) -> None:
     for weight in found:
         assert weight.std().item() == pytest.approx(std, rel=5 / math.sqrt(2 * weight.numel()))
         assert abs(weight.mean().item()) < 5 * std / math.sqrt(weight.numel())
+
+
+@pytest.mark.parametrize(("ending", "std"), [("gate.weight", STD), ("up.weight", STD), ("down.weight", STD / 2)])
+def test_empirical_std_of_swiglu(ending: str, std: float) -> None:
+    wide = WIDE.model_copy(update={"style": Style.LLAMA})
+    found = [weight for name, weight in weights("baseline", config=wide).items() if name.endswith(f"ffn.{ending}")]
+    assert len(found) == 2
+    for weight in found:
+        assert weight.std().item() == pytest.approx(std, rel=5 / math.sqrt(2 * weight.numel()))
+
+
+def test_styles_share_every_draw_that_both_have() -> None:
+    gpt, llama = weights("oelm-core"), weights("oelm-core", config=LLAMA)
+    assert llama.keys() - gpt.keys() == {f"layers.{layer}.ffn.gate.weight" for layer in range(3)}
+    assert all(torch.equal(gpt[name], llama[name]) for name in gpt.keys() & llama.keys())
+    assert not any(name.endswith(("bias", "position_embedding.weight")) for name in llama)
 
 
 def test_constants_on_the_built_model() -> None:
@@ -217,10 +233,11 @@ def test_geometry_of_the_built_model() -> None:
     assert mixed["cross_head_overlap"] == 0
 
 
+@pytest.mark.parametrize("config", [SMALL, LLAMA])
 @pytest.mark.parametrize("ratio", ["0.25", "0.5", "0.7"])
-def test_a_split_ffn_computes_the_same_function(ratio: str) -> None:
+def test_a_split_ffn_computes_the_same_function(ratio: str, config: GPTConfig) -> None:
     def logits(method: str, seed: int = 0) -> Tensor:
-        model = built(GPT(SMALL, parse_method(method)).double(), seed)
+        model = built(GPT(config, parse_method(method)).double(), seed)
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.mul_(25)  # std 0.02 -> 0.5

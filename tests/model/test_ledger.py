@@ -3,10 +3,11 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from builders import MEDIUM_512, SMALL, VARIETY, bold_model, built, random_tokens
+from builders import LLAMA, MEDIUM_512, SMALL, STYLED, bold_model, built, random_tokens
 from oelm.config.method import Method
 from oelm.config.methods import METHODS, parse_method
-from oelm.config.model import GPTConfig
+from oelm.config.model import GPTConfig, Style
+from oelm.config.request import TrainRequest, model_config
 from oelm.method.cost import backward_flops, forward_flops, frozen_share
 from oelm.method.freezing import frozen_names
 from oelm.model.gpt import GPT
@@ -50,20 +51,20 @@ def test_medium_512_with_memory_and_init() -> None:
     assert counted(freeze(model, METHODS["oelm-core"], MEDIUM_512)) == MEDIUM_COUNTS["oelm-core"][:2]
 
 
-@pytest.mark.parametrize("name", VARIETY)
-def test_the_table_names_every_parameter_of_the_built_model(name: str) -> None:
+@pytest.mark.parametrize(("size", "name"), STYLED)
+def test_the_table_names_every_parameter_of_the_built_model(size: GPTConfig, name: str) -> None:
     method = parse_method(name)
-    table = weight_table(SMALL, method)
+    table = weight_table(size, method)
     stored = {weight.name: weight.count for weight in table if weight.stored}
-    assert stored == {name: parameter.numel() for name, parameter in GPT(SMALL, method).named_parameters()}
+    assert stored == {name: parameter.numel() for name, parameter in GPT(size, method).named_parameters()}
     assert len({weight.name for weight in table}) == len(table)
 
 
-@pytest.mark.parametrize("name", VARIETY)
-def test_absent_is_what_the_baseline_has_and_the_method_has_not(name: str) -> None:
-    method, plain = parse_method(name), GPT(SMALL, METHODS["baseline"])
-    absent = {weight.name for weight in weight_table(SMALL, method) if not weight.stored}
-    mine = dict(GPT(SMALL, method).named_parameters())
+@pytest.mark.parametrize(("size", "name"), STYLED)
+def test_absent_is_what_the_baseline_has_and_the_method_has_not(size: GPTConfig, name: str) -> None:
+    method, plain = parse_method(name), GPT(size, METHODS["baseline"])
+    absent = {weight.name for weight in weight_table(size, method) if not weight.stored}
+    mine = dict(GPT(size, method).named_parameters())
     assert absent == {name for name, _ in plain.named_parameters() if name not in mine}
 
 
@@ -85,17 +86,17 @@ def torch_flops(model: GPT, *, backward: bool) -> int:
     return int(counter.get_total_flops())
 
 
-@pytest.mark.parametrize("name", VARIETY)
-def test_flops_equal_torchs_own_count(name: str) -> None:
+@pytest.mark.parametrize(("size", "name"), STYLED)
+def test_flops_equal_torchs_own_count(size: GPTConfig, name: str) -> None:
     """So short a context is one block of all T x T pairs; counted are the (T+1)/2 per token that the mask leaves."""
     method = parse_method(name)
-    model = freeze(bold_model(name), method, SMALL)
-    rows, tokens = products(SMALL, method), 2 * SMALL.context
+    model = freeze(bold_model(name, size), method, size)
+    rows, tokens = products(size, method), 2 * SMALL.context
     thin = SMALL.heads * (method.thin or SMALL.head_width)
     # multiply-adds per token
     masked = SMALL.layers * (SMALL.width + thin) * (SMALL.context - (SMALL.context + 1) / 2)
     masked = 0 if method.blind else masked
-    share = frozen_share(method.plan, weight_table(SMALL, method), 100)
+    share = frozen_share(method.plan, weight_table(size, method), 100)
     assert torch_flops(model, backward=False) == tokens * (forward_flops(rows) + 2 * masked)
     assert torch_flops(model, backward=True) == tokens * (backward_flops(rows, share) + 4 * masked)
 
@@ -125,3 +126,30 @@ def test_the_frozen_share_of_the_block_matrices(method: str, ffn_width: int, rat
     """Matrices only, absent ones included: 4 D^2 + 2 D F per layer."""
     config = MEDIUM_512.model_copy(update={"ffn_width": ffn_width})
     assert frozen_ratio(config, parse_method(method), 100) == pytest.approx(ratio, abs=1e-9)
+
+
+def test_llama_style_to_the_digit() -> None:
+    """V D + L (4 D^2 + 3 D F + 2 D) + D, at the size that `oelm inspect --style llama` shows."""
+    size = model_config(TrainRequest(style=Style.LLAMA, size="medium-512", seq_len=512), 50257)
+    assert size.ffn_width == 1376
+    matrices = 6 * (4 * 512**2 + 3 * 512 * 1376)
+    counts = count_weights(size, METHODS["baseline"], 100)
+    assert counts.trained == 50257 * 512 + matrices + (2 * 6 + 1) * 512
+    assert "position embedding" not in {row.role for row in counts.roles}
+    assert frozen_ratio(size, METHODS["oelm"], 100) == pytest.approx(2 * 6 * 512**2 / matrices)
+    assert frozen_ratio(size, METHODS["oelm"], 100) == pytest.approx(1 / 6, rel=0.01), "about as large as GPT style"
+
+
+def test_a_frozen_hidden_unit_takes_its_gate_row_up_row_and_down_column() -> None:
+    method = parse_method("oelm+freeze=0.5")
+    units = round(0.5 * LLAMA.ffn_width)
+    frozen = frozen_names(method.plan, weight_table(LLAMA, method), 0, 100)
+    shapes = {name: tuple(p.shape) for name, p in GPT(LLAMA, method).named_parameters() if name in frozen}
+    share = {"gate.weight": (units, 24), "up.weight": (units, 24), "down.weight": (24, units)}
+    assert {name: shape for name, shape in shapes.items() if "ffn" in name} == {
+        f"layers.{layer}.ffn_share.{part}": shape for layer in range(3) for part, shape in share.items()
+    }
+    whole = frozen_names(METHODS["oelm-ffn"].plan, weight_table(LLAMA, METHODS["oelm-ffn"]), 0, 100)
+    assert {name for name in whole if "ffn" in name} == {
+        f"layers.{layer}.ffn.{part}" for layer in range(3) for part in share
+    }

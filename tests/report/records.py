@@ -5,7 +5,7 @@ from pathlib import Path
 from oelm.base.files import write_json
 from oelm.config.method import Method, Projection, Scale
 from oelm.config.methods import parse_method
-from oelm.config.model import GPTConfig
+from oelm.config.model import GPTConfig, Style
 from oelm.config.record import (
     CurvePoint,
     Environment,
@@ -35,11 +35,12 @@ def make_config(
     batch_size: int = 16,
     width: int = 128,
     dropout: float = 0.0,
+    style: Style = Style.GPT,
     data: str = "stories",
     study: StudyRole | None = None,
 ) -> RunConfig:
     model = GPTConfig(
-        layers=2, width=width, heads=2, ffn_width=4 * width, context=128, vocabulary=1024, dropout=dropout
+        layers=2, width=width, heads=2, ffn_width=4 * width, context=128, vocabulary=1024, dropout=dropout, style=style
     )
     return RunConfig(
         model=model,

@@ -31,6 +31,7 @@ def test_none_is_named_where_there_is_none(method: str) -> None:
         ({"steps": 800}, "steps", ("800", "400")),
         ({"batch_size": 32}, "batch", ("32", "16")),
         ({"dropout": 0.1}, "dropout", ("0.1", "0")),
+        ({"style": "llama"}, "style", ("llama", "gpt")),
         ({"digest": "b" * 16}, "data", ("stories-bbbbbb", "stories-aaaaaa")),
     ],
 )

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from oelm.base.errors import ConfigError
+from oelm.config.model import Style
 from oelm.config.study import Choice, ChosenBy, StudyRole, Trial, Tuning
 from oelm.report.groups import size_name
 from oelm.report.report import Report, build_report
@@ -127,6 +128,7 @@ def test_a_trend_names_what_else_changes_along_it() -> None:
 def test_sizes_have_names() -> None:
     assert size_name(make_config("oelm", 0)) == "tiny"
     assert size_name(make_config("oelm", 0, width=64)) == "2x64"
+    assert size_name(make_config("oelm", 0, style=Style.LLAMA)) == "tiny llama"
 
 
 def test_environments_are_listed_once() -> None:

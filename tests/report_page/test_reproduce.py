@@ -26,6 +26,14 @@ def test_unusual_settings_too() -> None:
     check(config.model_copy(update={"optim": optim}))
 
 
+def test_a_style_is_named_and_its_usual_ffn_is_not() -> None:
+    request = TrainRequest(method="oelm", style="llama", steps=2000)
+    config = resolve_on(request, 1024, make_config("oelm", 0).data)
+    check(config)
+    assert needed_settings(config) == {"method": "oelm", "style": "llama", "steps": 2000}
+    assert arguments_of(config)[4:] == ["--method", "oelm", "--style", "llama", "--steps", "2000"]
+
+
 def check(config: RunConfig) -> None:
     request = TrainRequest(**needed_settings(config), seed=config.seed)
     assert resolve_on(request, config.model.vocabulary, config.data).fingerprint == config.fingerprint

@@ -8,16 +8,19 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.builders import NORMED, SMALL, VARIETY, bold_model, random_tokens, relative_error
-from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2LMHeadModel
+from tests.builders import LLAMA, LLAMA_VARIETY, NORMED, SMALL, VARIETY, bold_model, random_tokens, relative_error
+from tests.model.test_llama import exact
+from torch import Tensor
+from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2LMHeadModel, LlamaForCausalLM
 
 from oelm.base.errors import ConfigError, DataError
-from oelm.config.model import GPTConfig
+from oelm.config.model import GPTConfig, Style
 from oelm.data.tokenizer import byte_tokenizer, save_tokenizer
 from oelm.evaluate.generation import Sampling, generate
 from oelm.model.gpt import GPT
+from oelm.surgery import shifted
 from oelm.surgery.export import as_transformers, export
-from oelm.surgery.shifted_gpt import OelmGPTForCausalLM
+from oelm.surgery.shifted import OelmGPTForCausalLM, OelmLlamaForCausalLM, shift_keys
 
 BYTES = GPTConfig(layers=2, width=24, heads=4, ffn_width=48, context=32, vocabulary=257)
 
@@ -37,10 +40,51 @@ def test_logits_are_the_same(method: str) -> None:
         assert relative_error(exported(tokens).logits, model(tokens)) < 1e-9
 
 
-@pytest.mark.parametrize("method", NORMED)
-def test_a_norm_is_refused(method: str) -> None:
+UNDIVIDED = "thin=4"  # of heads of width 6: rotary speeds that Llama's heads do not have
+
+
+@pytest.mark.parametrize("method", [name for name in LLAMA_VARIETY if "norm" not in name and UNDIVIDED not in name])
+def test_logits_are_the_same_in_llama_style(method: str) -> None:
+    """Exactly, but that transformers computes a Llama's norms and angles in float32."""
+    model, tokens = bold_model(method, LLAMA), random_tokens(LLAMA, 2, 12)
+    exported = as_transformers(model)
+    assert type(exported) is (OelmLlamaForCausalLM if model.method.extras.shift else LlamaForCausalLM)
+    assert exported.config.attention_bias is model.method.extras.bias
+    with torch.no_grad():
+        assert relative_error(exported(tokens).logits, model(tokens)) < 1e-4
+        assert relative_error(exact(exported)(tokens).logits, model(tokens)) < 1e-9
+
+
+def test_a_turn_before_the_shift_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, tokens = bold_model("baseline+shift", LLAMA), random_tokens(LLAMA, 2, 12)
+    exported = exact(as_transformers(model))
+    with torch.no_grad():
+        assert relative_error(exported(tokens).logits, model(tokens)) < 1e-9
+        monkeypatch.setattr(shifted, "shift_keys", lambda k_BHSK, shift_H: k_BHSK)
+        turn = shifted.turn
+
+        def shifted_last(x_BHTK: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+            turns.append(turn(x_BHTK, cos, sin))
+            is_key = len(turns) % 2 == 0
+            layer = exported.model.layers[len(turns) // 2 - 1].self_attn if is_key else None
+            return shift_keys(turns[-1], layer.shift_H) if layer else turns[-1]
+
+        turns: list[Tensor] = []
+        monkeypatch.setattr(shifted, "turn", shifted_last)
+        assert relative_error(exported(tokens).logits, model(tokens)) > 1e-3
+        assert len(turns) == 2 * LLAMA.layers
+
+
+@pytest.mark.parametrize("config", [SMALL, LLAMA])
+@pytest.mark.parametrize("method", [method.replace("thin=3", "thin=2") for method in NORMED])
+def test_a_norm_is_refused(method: str, config: GPTConfig) -> None:
     with pytest.raises(ConfigError, match=r"norms its queries and keys.*Fix:.*without \+norm"):
-        as_transformers(bold_model(method))
+        as_transformers(bold_model(method, config))
+
+
+def test_thin_heads_that_cannot_turn_like_wide_ones_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"heads have one width, 6.*width 4.*Fix:.*\+thin that divides 6"):
+        as_transformers(bold_model(f"oelm+{UNDIVIDED}", LLAMA))
 
 
 @pytest.mark.parametrize("part", ["q_bias_E", "core_HKK", "gain_H"])
@@ -55,30 +99,40 @@ def test_nothing_is_left_out_of_thin_strided_frames_with_biases(part: str) -> No
         assert relative_error(as_transformers(model)(tokens).logits, model(tokens)) < 1e-9
 
 
-@pytest.mark.parametrize("part", ["q", "core_HKK", "gain_H", "shift_H", "q_update.up", "k_update.down", "ffn_share.up"])
-def test_nothing_is_left_out(part: str) -> None:
+PARTS = ("q", "core_HKK", "gain_H", "shift_H", "q_update.up", "k_update.down", "ffn_share.up")
+
+
+@pytest.mark.parametrize(
+    ("config", "part"),
+    [*((SMALL, part) for part in PARTS), *((LLAMA, part) for part in (*PARTS, "k_bias_E", "ffn_share.gate"))],
+)
+def test_nothing_is_left_out(config: GPTConfig, part: str) -> None:
     """The twin: a change of any part of the model must show in the exported one."""
-    method = "oelm+freeze=0.25+core+gain+shift+rank=2"
-    model, tokens = bold_model(method), random_tokens(SMALL, 2, 12)
+    method = "oelm+freeze=0.25+core+gain+shift+rank=2+bias"
+    model, tokens = bold_model(method, config), random_tokens(SMALL, 2, 12)
     before = as_transformers(model)
     for name, parameter in model.named_parameters():
         if f".{part}" in name:
             parameter.data.mul_(-0.7)
     with torch.no_grad():
         assert relative_error(before(tokens).logits, model(tokens)) > 1e-3
-        assert relative_error(as_transformers(model)(tokens).logits, model(tokens)) < 1e-9
+        assert relative_error(exact(as_transformers(model))(tokens).logits, model(tokens)) < 1e-9
 
 
+MODEL_TYPES = {Style.GPT: ("gpt2", "oelm-gpt"), Style.LLAMA: ("llama", "oelm-llama")}
+
+
+@pytest.mark.parametrize("style", Style)
 @pytest.mark.parametrize("method", ["baseline", "oelm", "oelm-core"])
-def test_a_folder_that_auto_classes_load(method: str, tokenizer_file: Path, tmp_path) -> None:
-    model = bold_model(method, BYTES)
+def test_a_folder_that_auto_classes_load(method: str, style: Style, tokenizer_file: Path, tmp_path) -> None:
+    model = bold_model(method, BYTES.model_copy(update={"style": style}))
     export(model, tokenizer_file, tmp_path / "out")
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "out").eval()
-    assert loaded.lm_head.weight is loaded.transformer.wte.weight
+    assert loaded.lm_head.weight is loaded.get_input_embeddings().weight
     config = json.loads((tmp_path / "out" / "config.json").read_text())
     assert config["tie_word_embeddings"] is True
     assert config["eos_token_id"] == 256
-    assert config["model_type"] == ("oelm-gpt" if model.method.extras.shift else "gpt2")
+    assert config["model_type"] == MODEL_TYPES[style][model.method.extras.shift]
 
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
     text = "Ein Süßes <|endoftext|> zwölf"
@@ -88,11 +142,17 @@ def test_a_folder_that_auto_classes_load(method: str, tokenizer_file: Path, tmp_
 
     prompt = torch.tensor([tokenizer("Once upon")["input_ids"]])
     with torch.no_grad():
-        assert relative_error(loaded(prompt).logits, model(prompt)) < 1e-9
+        assert relative_error(exact(loaded)(prompt).logits, model(prompt)) < 1e-9
     ours = list(generate(model, prompt[0].tolist(), tokens=20, sampling=Sampling(temperature=0)))
     for cache in (True, False):
         theirs = loaded.generate(prompt, max_new_tokens=20, do_sample=False, use_cache=cache, eos_token_id=None)
         assert theirs[0, prompt.shape[1] :].tolist() == ours
+
+
+def test_a_llama_has_as_many_weights_as_ours() -> None:
+    model = bold_model("baseline", LLAMA)
+    ours = sum(parameter.numel() for parameter in model.parameters())
+    assert sum(parameter.numel() for parameter in as_transformers(model).parameters()) == ours
 
 
 def test_counts_of_a_tied_embedding() -> None:
@@ -113,8 +173,10 @@ def test_float32_stays_float32() -> None:
         assert relative_error(exported(tokens).logits, model(tokens)) < 1e-5
 
 
-def test_beams_and_right_padding_with_a_key_shift() -> None:
-    model = as_transformers(bold_model("baseline+shift", BYTES), end_of_text=256)
+@pytest.mark.parametrize("style", Style)
+def test_beams_and_right_padding_with_a_key_shift(style: Style) -> None:
+    ours = bold_model("baseline+shift", BYTES.model_copy(update={"style": style}))
+    model = exact(as_transformers(ours, end_of_text=256))
     tokens = random_tokens(BYTES, 2, 10)
     settings = {"max_new_tokens": 8, "do_sample": False, "num_beams": 3, "eos_token_id": None, "pad_token_id": 0}
     mask = torch.ones_like(tokens)
@@ -143,9 +205,10 @@ def test_what_is_there_is_not_replaced(tokenizer_file: Path, tmp_path) -> None:
 
 
 @pytest.mark.slow
-def test_a_key_shift_travels_with_its_code(tokenizer_file: Path, tmp_path) -> None:
+@pytest.mark.parametrize(("style", "tolerance"), [(Style.GPT, 1e-9), (Style.LLAMA, 1e-4)])
+def test_a_key_shift_travels_with_its_code(style: Style, tolerance: float, tokenizer_file: Path, tmp_path) -> None:
     """Where oelm is not installed, the folder's own code runs."""
-    model = bold_model("oelm-frame", BYTES)
+    model = bold_model("oelm-frame", BYTES.model_copy(update={"style": style}))
     export(model, tokenizer_file, tmp_path / "out")
     script = (
         "import sys, torch\n"
@@ -158,4 +221,4 @@ def test_a_key_shift_travels_with_its_code(tokenizer_file: Path, tmp_path) -> No
     command = [sys.executable, "-c", script, str(tmp_path / "out"), str(tmp_path / "logits.pt")]
     subprocess.run(command, check=True, env=environment, capture_output=True)
     with torch.no_grad():
-        assert relative_error(torch.load(tmp_path / "logits.pt"), model(torch.arange(12)[None])) < 1e-9
+        assert relative_error(torch.load(tmp_path / "logits.pt"), model(torch.arange(12)[None])) < tolerance

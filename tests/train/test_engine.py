@@ -250,8 +250,9 @@ def test_bf16_is_near_float32_and_not_the_same() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:The .grad attribute")  # of torch's own compiler
-def test_a_compiled_model_trains_the_same_and_respects_a_thaw() -> None:
-    config = tiny_config("oelm", layers=1, precision=Precision.FLOAT64)
+@pytest.mark.parametrize(("method", "style"), [("oelm", "gpt"), ("oelm-core+freeze=0.5", "llama")])
+def test_a_compiled_model_trains_the_same_and_respects_a_thaw(method: str, style: str) -> None:
+    config = tiny_config(method, layers=1, precision=Precision.FLOAT64, style=style)
     frozen = frozen_names(config.method.plan, weight_table(config.model, config.method), 0, 20)
     results = []
     for compiled in (False, True):

@@ -10,6 +10,7 @@ import torch.distributed as dist
 from safetensors.torch import load_file, save_file
 
 from oelm.base.runtime import choose_runtime
+from oelm.config.model import Style
 from oelm.config.record import RunState
 from oelm.method.freezing import frozen_names
 from oelm.train.engine import Engine
@@ -49,6 +50,8 @@ def _worker(folder: Path) -> None:
     for name, accumulate, rewrap in (("one", 1, True), ("two", 2, True), ("stale", 1, False)):
         engine = ragged_engine(METHOD, accumulate=accumulate, runtime=runtime)
         save_file(two_steps(engine, rewrap=rewrap), folder / f"{name}-{runtime.rank}.safetensors")
+    llama = ragged_engine(METHOD, accumulate=2, runtime=runtime, style=Style.LLAMA)
+    save_file(two_steps(llama), folder / f"llama-{runtime.rank}.safetensors")
     dist.destroy_process_group()
 
 
@@ -75,6 +78,8 @@ def test_gradients_equal_those_of_one_process(found: dict[str, dict[str, torch.T
     assert not any(name.endswith("q.weight") for name in alone if name.startswith("1:"))
     assert difference(found[f"one-{rank}"], alone) < 1e-12
     assert difference(found[f"two-{rank}"], two_steps(ragged_engine(METHOD, accumulate=4))) < 1e-12
+    llama = ragged_engine(METHOD, accumulate=4, style=Style.LLAMA)
+    assert difference(found[f"llama-{rank}"], two_steps(llama)) < 1e-12
 
 
 def test_without_a_new_wrap_a_thaw_is_not_averaged(found: dict[str, dict[str, torch.Tensor]]) -> None:

@@ -65,6 +65,7 @@ def killed_and_resumed(folder: Path, settings: dict[str, object], seed: int, kil
         pytest.param("oelm+every=3", {"accumulate": 2}, marks=pytest.mark.slow),
         pytest.param("oelm-core+bias+qk-lr=0.3+from=0.25", {}, marks=pytest.mark.slow),
         pytest.param("oelm-core+layer-lr=0.8", {"dropout": 0.1, "accumulate": 2}, marks=pytest.mark.slow),
+        pytest.param("oelm-core+freeze=0.5+from=0.25", {"style": "llama", "dropout": 0.1}, marks=pytest.mark.slow),
     ],
 )
 def test_kill_and_resume_leave_no_trace(tmp_path: Path, method: str, changes: dict[str, object]) -> None:

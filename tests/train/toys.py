@@ -14,7 +14,7 @@ from oelm.base.runtime import Runtime, generator_for
 from oelm.config.manifest import TokenizerKind
 from oelm.config.measure import LOSS
 from oelm.config.methods import parse_method
-from oelm.config.model import GPTConfig
+from oelm.config.model import GPTConfig, Style
 from oelm.config.record import TIME_FIELDS, Record
 from oelm.config.request import TrainRequest, resolve
 from oelm.config.run import OptimConfig, Precision, RunConfig
@@ -137,12 +137,14 @@ RAGGED = GPTConfig(layers=2, width=16, heads=2, ffn_width=32, context=8, vocabul
 RAGGED_OPTIM = OptimConfig(lr=1e-2, warmup_steps=0)
 
 
-def ragged_engine(method: str = "baseline", *, accumulate: int = 1, runtime: Runtime = CPU) -> Engine:
+def ragged_engine(
+    method: str = "baseline", *, accumulate: int = 1, runtime: Runtime = CPU, style: Style = Style.GPT
+) -> Engine:
     """A float64 engine for `RaggedTask`."""
-    chosen = parse_method(method)
-    model = GPT(RAGGED, chosen)
+    chosen, size = parse_method(method), RAGGED.model_copy(update={"style": style})
+    model = GPT(size, chosen)
     initialise(model, seed=0)
-    table = weight_table(RAGGED, chosen)
+    table = weight_table(size, chosen)
     return Engine(model, table, RAGGED_OPTIM, runtime, precision=Precision.FLOAT64, accumulate=accumulate, seed=0)
 
 

@@ -8,7 +8,7 @@ import torch
 from oelm.base.runtime import Runtime
 from oelm.bench.contestant import Builder, Contestant
 from oelm.bench.ours import OPTIM
-from oelm.config.bench import BenchSpec
+from oelm.bench.spec import BenchSpec
 from oelm.config.methods import parse_method
 from oelm.data.labelled_sets import Encoded
 from oelm.method.freezing import frozen_names

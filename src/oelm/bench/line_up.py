@@ -2,8 +2,8 @@
 
 from oelm.base.runtime import Runtime
 from oelm.bench.contestant import Builder
-from oelm.bench.peers import NAMES, peer_builders
-from oelm.config.bench import BenchSpec, Peer, What
+from oelm.bench.peers import peer_builders, peer_name
+from oelm.bench.spec import BenchSpec, Peer, What
 
 
 def line_up(spec: BenchSpec, runtime: Runtime) -> dict[str, Builder]:
@@ -19,4 +19,4 @@ def line_up(spec: BenchSpec, runtime: Runtime) -> dict[str, Builder]:
 
 def reference_row(spec: BenchSpec) -> str:
     """The name of the row that all others are compared with."""
-    return NAMES[Peer(spec.reference)] if spec.reference in list(Peer) else spec.reference
+    return peer_name(spec, Peer(spec.reference)) if spec.reference in list(Peer) else spec.reference

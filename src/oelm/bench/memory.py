@@ -20,8 +20,8 @@ import torch
 from oelm.base.errors import BenchError
 from oelm.base.runtime import Runtime, choose_runtime
 from oelm.bench.line_up import line_up
-from oelm.bench.peers import NAMES
-from oelm.config.bench import BenchSpec, Peer
+from oelm.bench.peers import peer_name
+from oelm.bench.spec import BenchSpec, Peer
 
 _STEPS = 3
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
@@ -53,7 +53,7 @@ def measure_here(spec: BenchSpec, name: str) -> int:
     """Build the contestant in this process, take a few steps, and see how much that needed."""
     torch.set_num_threads(spec.threads or torch.get_num_threads())
     runtime = choose_runtime(spec.device)
-    _warm_up(runtime, name)
+    _warm_up(runtime, transformers=name.startswith(peer_name(spec, Peer.HUGGING_FACE)))
     builder = line_up(spec, runtime)[name]
     before = 0 if runtime.device.type == "cuda" else resident_bytes()
     contestant = builder()
@@ -68,9 +68,9 @@ def resident_bytes() -> int:
     return _status("VmRSS") if _STATUS.exists() else 0
 
 
-def _warm_up(runtime: Runtime, name: str) -> None:
+def _warm_up(runtime: Runtime, *, transformers: bool) -> None:
     """Let torch's own buffers and threads, and all code that is loaded late, come before the measurement."""
-    if name.startswith(NAMES[Peer.HUGGING_FACE]):
+    if transformers:
         import_module("oelm.surgery.random_models")
     layer = torch.nn.Linear(256, 256, device=runtime.device)
     optimiser = torch.optim.AdamW(layer.parameters(), fused=True)

@@ -16,25 +16,32 @@ from oelm.bench.ours import OPTIM
 from oelm.bench.plain_gpt import PlainGPT, continue_plainly
 from oelm.bench.random_tokens import batch_at, prompt, training_windows, validation_windows
 from oelm.bench.rounds import Act
+from oelm.bench.spec import BenchSpec, Peer, What
 from oelm.bench.useful import VALIDATION_BATCHES
-from oelm.config.bench import BenchSpec, Peer, What
+from oelm.config.model import Style
 from oelm.config.run import Precision
 
 # B batch  T time  V vocabulary
 
-NAMES = {Peer.HUGGING_FACE: "Hugging Face GPT-2", Peer.PLAIN: "plain PyTorch GPT"}
 Forward = Callable[[Tensor], Tensor]
 """Tokens (B, T) -> logits (B, T, V)."""
+
+
+def peer_name(spec: BenchSpec, peer: Peer) -> str:
+    """The name of its row."""
+    hugging_face = {Style.GPT: "Hugging Face GPT-2", Style.LLAMA: "Hugging Face Llama"}[spec.shape.style]
+    return {Peer.HUGGING_FACE: hugging_face, Peer.PLAIN: "plain PyTorch GPT"}[peer]
 
 
 def peer_builders(spec: BenchSpec, runtime: Runtime) -> dict[str, Builder]:
     """Every peer that takes part, and its compiled twin where that is asked for."""
     found: dict[str, Builder] = {}
     for peer in spec.peers:
-        found[NAMES[peer]] = partial(_peer, spec, peer, runtime, compiled=False)
+        name = peer_name(spec, peer)
+        found[name] = partial(_peer, spec, peer, runtime, compiled=False)
         if spec.compiled_peers and spec.what is not What.GENERATE:
             require_compiler(runtime)
-            found[f"{NAMES[peer]}, compiled"] = partial(_peer, spec, peer, runtime, compiled=True)
+            found[f"{name}, compiled"] = partial(_peer, spec, peer, runtime, compiled=True)
     return found
 
 
@@ -83,13 +90,13 @@ def _model(spec: BenchSpec, peer: Peer) -> tuple[nn.Module, Forward, Forward]:
             plain = PlainGPT(spec.shape)
             return plain, plain, lambda prompt_BT: continue_plainly(plain, prompt_BT, spec.tokens)
         case Peer.HUGGING_FACE:
-            from oelm.surgery.random_models import continue_greedily, logits_of, random_gpt2
+            from oelm.surgery.random_models import continue_greedily, logits_of, random_language_model
 
-            gpt2 = random_gpt2(spec.shape)
+            theirs = random_language_model(spec.shape)
             return (
-                gpt2,
-                lambda tokens_BT: logits_of(gpt2, tokens_BT),
-                lambda prompt_BT: continue_greedily(gpt2, prompt_BT, spec.tokens),
+                theirs,
+                lambda tokens_BT: logits_of(theirs, tokens_BT),
+                lambda prompt_BT: continue_greedily(theirs, prompt_BT, spec.tokens),
             )
 
 

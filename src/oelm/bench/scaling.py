@@ -12,12 +12,13 @@ from statistics import median
 import numpy as np
 
 from oelm.base.runtime import Runtime
+from oelm.bench.bench_record import Scaling, ScalingFit, ScalingPoint
 from oelm.bench.ours import training
 from oelm.bench.rounds import Emit, interleave
-from oelm.config.bench import BenchSpec
-from oelm.config.bench_record import Scaling, ScalingFit, ScalingPoint
+from oelm.bench.spec import BenchSpec
 from oelm.config.method import Method
 from oelm.config.methods import parse_method
+from oelm.config.model import default_ffn_width
 from oelm.config.settings import parse
 from oelm.method.cost import backward_flops, forward_flops, frozen_share
 from oelm.model.ledger import count_weights, products, weight_table
@@ -46,7 +47,8 @@ def grid(spec: BenchSpec) -> tuple[BenchSpec, ...]:
         layers, context = max(1, round(shape.layers * factor)), max(2, round(shape.context * factor))
         width = heads * shape.head_width
         batch = max(1, round(spec.batch_size * factor))
-        changes = ({"width": width, "heads": heads, "ffn_width": 4 * width}, {"layers": layers}, {"context": context})
+        wider = {"width": width, "heads": heads, "ffn_width": default_ffn_width(shape.style, width)}
+        changes = (wider, {"layers": layers}, {"context": context})
         others = [_changed(spec, change, spec.batch_size) for change in changes]
         for other in (*others, _changed(spec, {}, batch)):
             found.setdefault(_key(other), other)

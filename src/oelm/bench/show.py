@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.table import Table
 
 from oelm.base.errors import ConfigError
+from oelm.bench.bench_record import BenchRecord, StepBench
 from oelm.bench.statistics import ratio_of
 from oelm.bench.words import Sheet, machine_line, sheets
-from oelm.config.bench_record import BenchRecord, StepBench
 from oelm.config.settings import complaint
 
 

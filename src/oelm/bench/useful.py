@@ -4,11 +4,13 @@ Training:    6 N (L (4 D^2 + 2 D F) + V D + L T D)    for N tokens; with F = 4 D
 Validation:  a third of it, the forward pass
 Generation:  2 (n L (4 D^2 + 2 D F) + g V D + L n^2 D)   for g new tokens and n = prompt + g - 1 that are read
 Fine-tuning: 6 N (L (4 D^2 + 2 D F) + 2 L T D)       attention looks both ways, and no vocabulary is scored
+In Llama style the FFN has three matrices, 3 D F.
 
 A step that takes half the time has twice the share, whether it skips arithmetic or does it faster.
 """
 
-from oelm.config.bench import BenchSpec, What
+from oelm.bench.spec import BenchSpec, What
+from oelm.config.model import Style
 
 
 def useful_flops(spec: BenchSpec) -> float:
@@ -30,9 +32,9 @@ def useful_flops(spec: BenchSpec) -> float:
 
 
 def block_weights(spec: BenchSpec) -> int:
-    """L (4 D^2 + 2 D F)."""
+    """L (4 D^2 + 2 D F), in Llama style L (4 D^2 + 3 D F)."""
     shape = spec.shape
-    return shape.layers * (4 * shape.width**2 + 2 * shape.width * shape.ffn_width)
+    return shape.layers * (4 * shape.width**2 + shape.ffn_matrices * shape.width * shape.ffn_width)
 
 
 VALIDATION_BATCHES = 2
@@ -51,12 +53,13 @@ def timed_tokens(spec: BenchSpec) -> int:
 
 def formula(spec: BenchSpec) -> str:
     """The formula in words, for the record and below the table."""
+    blocks = {Style.GPT: "12 L D^2", Style.LLAMA: "L (4 D^2 + 3 D F)"}[spec.shape.style]
     match spec.what:
         case What.VALIDATE:
-            return "2 x tokens x (12 L D^2 + V D + L T D)"
+            return f"2 x tokens x ({blocks} + V D + L T D)"
         case What.GENERATE:
-            return "2 x (n 12 L D^2 + g V D + L n^2 D), n tokens read, g made"
+            return f"2 x (n {blocks} + g V D + L n^2 D), n tokens read, g made"
         case What.FINETUNE:
-            return "6 x tokens x (12 L D^2 + 2 L T D)"
+            return f"6 x tokens x ({blocks} + 2 L T D)"
         case _:
-            return "6 x tokens x (12 L D^2 + V D + L T D)"
+            return f"6 x tokens x ({blocks} + V D + L T D)"

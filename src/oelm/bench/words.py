@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from oelm.config.bench import What
-from oelm.config.bench_record import (
+from oelm.bench.bench_record import (
     BenchRecord,
     PaperRow,
     Parallel,
@@ -14,6 +13,8 @@ from oelm.config.bench_record import (
     ScalingFit,
     StepBench,
 )
+from oelm.bench.spec import What
+from oelm.config.model import Style
 
 _TITLES = {
     What.TRAIN: "training step",
@@ -134,8 +135,9 @@ def _size(bench: StepBench | Scaling | Parallel | Profile) -> str:
         amount = f"{spec.tokens} tokens after {spec.prompt_length}"
     else:
         amount = f"{spec.batch_size} x {shape.context} tokens"
+    style = "" if shape.style is Style.GPT else f"{shape.style.value} style, "
     return (
-        f"{_count(shape.layers, 'layer')}, width {shape.width}, {_count(shape.heads, 'head')}, "
+        f"{style}{_count(shape.layers, 'layer')}, width {shape.width}, {_count(shape.heads, 'head')}, "
         f"vocabulary {shape.vocabulary:,}, {amount}, {spec.precision.value}"
     )
 

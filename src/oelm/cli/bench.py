@@ -8,9 +8,9 @@ from rich.console import Console
 from typer import Argument
 
 from oelm.base.errors import ConfigError
+from oelm.bench.bench_record import BenchRecord
+from oelm.bench.spec import BenchRequest, Peer, What, chosen
 from oelm.cli.options import panel
-from oelm.config.bench import BenchRequest, Peer, What, chosen
-from oelm.config.bench_record import BenchRecord
 from oelm.config.settings import parse
 
 _DEFAULT = BenchRequest()
@@ -28,12 +28,15 @@ def bench(
     records: Annotated[list[Path] | None, Argument(help="Records to print, with --show.")] = None,
     what: Annotated[str, _how(f"Comma-separated, of {', '.join(What)}.")] = "train",
     methods: Annotated[str, _who("Comma-separated; see `oelm methods`.")] = "",
-    peers: Annotated[str, _who(f"Comma-separated, of {', '.join(Peer)}; or none.")] = ",".join(Peer),
+    peers: Annotated[
+        str | None, _who(f"Comma-separated, of {', '.join(Peer)}; or none. \\[default: all of the style]")
+    ] = None,
     compiled_peers: Annotated[bool, _who("Each peer under torch.compile, too.", "--compiled-peers")] = False,
     reference: Annotated[
         str | None,
         _who("The method or peer to compare with; also with --show. \\[default: baseline, or the first method]"),
     ] = None,
+    style: Annotated[str, _size("gpt or llama; see `oelm train --help`.")] = _DEFAULT.style.value,
     size: Annotated[
         str, _size("Comma-separated: tiny, small, medium-512, large. Fine-tuning is of a BERT-base.")
     ] = "small",
@@ -66,7 +69,7 @@ def bench(
     request = {
         **given,
         "what": chosen(What, what, "--what"),
-        "peers": chosen(Peer, peers, "--peers"),
+        "peers": None if peers is None else chosen(Peer, peers, "--peers"),
         "methods": [name.strip() for name in methods.split(",") if name.strip()],
         "sizes": [name.strip() for name in size.split(",")],
     }

@@ -111,7 +111,7 @@ def status(
     settings: Set = None,
     once: Annotated[bool, Option("--once", help="Print it once, also on a terminal.")] = False,
 ) -> None:
-    """Every run: state, step, loss, perplexity, tokens/s, time left, device. On a terminal it stays up to date."""
+    """Every run: state, step, loss, main measure, tokens/s, time left, device. On a terminal it stays up to date."""
     from rich.live import Live
 
     console = Console()
@@ -213,26 +213,17 @@ def _print_plan(plan: "StudyPlan", console: Console, tflops: float | None) -> No
 
 
 def _print_comparison(finished: "Finished", file: "StudyFile", console: Console) -> None:
+    from oelm.experiments.tables import reported_table
     from oelm.report.output import OutputFormat, compare_and_write
     from oelm.report.page.write import write_page
 
     compare_and_write(finished.comparable, file.study.margin, console, OutputFormat.TABLE)
     if any(arm.reported for arm in file.study.arms):
-        _print_reported(finished, console)
+        title = "[bold]Beside what the original study reported[/] (its figures are one seed each)"
+        console.print(title, reported_table(finished.final), sep="\n", highlight=False)
     page = finished.out / "report.html"
     write_page([finished.out], page)
     console.print(f"the page: {page.resolve().as_uri()}", highlight=False, soft_wrap=True)
-
-
-def _print_reported(finished: "Finished", console: Console) -> None:
-    from oelm.experiments.tables import reported_table
-    from oelm.train.folder import RunFolder
-
-    cells = list(dict.fromkeys(each.cell.name for each in finished.final))
-    runs = {name: [each for each in finished.final if each.cell.name == name] for name in cells}
-    records = {name: [RunFolder(each.folder).record() for each in group] for name, group in runs.items()}
-    console.print("[bold]Beside what the original study reported[/] (its figures are one seed each)", highlight=False)
-    console.print(reported_table([group[0].cell for group in runs.values()], records))
 
 
 def _runs(plan: "StudyPlan") -> str:

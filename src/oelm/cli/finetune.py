@@ -16,7 +16,7 @@ from oelm.config.settings import parse
 _default = FinetuneRequest.default
 _data, _model, _optim, _run = panel("Data"), panel("Model"), panel("Optimiser"), panel("Run")
 _TABLE_OPTIONS = {"--train", "--evaluate", "--columns", "--text-column", "--pair-column", "--label-column"}
-_SCRATCH_OPTIONS = {"--size", "--tokenizer", "--dropout"}
+_SCRATCH_OPTIONS = {"--style", "--size", "--tokenizer", "--dropout"}
 _TRANSFORMERS_OPTIONS = {"--attention", "--train-biases", "--revision"}
 
 
@@ -40,6 +40,7 @@ def finetune(
     train_biases: Annotated[bool, _model("Train Q/K biases.", "--train-biases")] = False,
     revision: Annotated[str | None, _model("Commit on the Hub.")] = None,
     checkpoint: Annotated[Checkpoint, _model("Of an oelm run.")] = Checkpoint.LAST,
+    style: Annotated[str, _model("Of a GPT from scratch.")] = _default("style"),
     size: Annotated[str, _model("Of a GPT from scratch.")] = _default("size"),
     tokenizer: Annotated[str | None, _model("tokenizer.json for a GPT from scratch.")] = None,
     dropout: Annotated[float, _model("Of a GPT from scratch.")] = _default("dropout"),

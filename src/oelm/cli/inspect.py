@@ -7,7 +7,7 @@ from rich.table import Table
 from typer import Option
 
 from oelm.config.methods import SUMMARIES, parse_method
-from oelm.config.model import GPT2_VOCABULARY, GPTConfig
+from oelm.config.model import GPT2_VOCABULARY, GPTConfig, Style
 from oelm.config.record import FlopCounts, LayerGeometry, WeightCounts
 from oelm.config.request import TrainRequest, model_config
 from oelm.config.settings import parse
@@ -15,6 +15,7 @@ from oelm.config.settings import parse
 
 def inspect(
     method: Annotated[str, Option(help="See `oelm methods`.")] = "oelm",
+    style: Annotated[str, Option(help="gpt or llama; see `oelm train --help`.")] = "gpt",
     size: Annotated[str, Option(help="tiny, small, medium-512 or large.")] = "medium-512",
     layers: Annotated[int | None, Option("--layers", "--num-layers")] = None,
     width: Annotated[int | None, Option("--width", "--d-model")] = None,
@@ -45,20 +46,21 @@ def inspect(
     thin = "" if chosen.thin is None else f"; Q and K heads of {chosen.thin}"
     console.print(_describe_size(config) + thin, highlight=False)
     console.print(f"plan: {describe(chosen.plan)}\n", highlight=False)
-    _print_counts(console, counts, frozen_ratio(config, chosen, steps))
+    _print_counts(console, counts, frozen_ratio(config, chosen, steps), config.ffn_matrices)
     _print_flops(console, count_flops(config, chosen, total_steps=steps, tokens=1))
     if rows := measure_geometry(model):
         _print_geometry(console, rows)
 
 
 def _describe_size(config: GPTConfig) -> str:
+    style = "" if config.style is Style.GPT else f"{config.style.value} style, "
     return (
-        f"{config.layers} layers, width {config.width}, {config.heads} heads of {config.head_width}, "
+        f"{style}{config.layers} layers, width {config.width}, {config.heads} heads of {config.head_width}, "
         f"FFN {config.ffn_width}, context {config.context}, vocabulary {config.vocabulary:,}"
     )
 
 
-def _print_counts(console: Console, counts: WeightCounts, ratio: float) -> None:
+def _print_counts(console: Console, counts: WeightCounts, ratio: float, ffn_matrices: int) -> None:
     table = Table("weights", box=None, header_style="bold")
     for kind in ("trained", "frozen", "absent"):
         table.add_column(kind, justify="right")
@@ -71,7 +73,7 @@ def _print_counts(console: Console, counts: WeightCounts, ratio: float) -> None:
         console.print(f"trained on the Q/K side: {share:.3%} of the baseline's Q and K (2 L D²)", highlight=False)
     console.print(
         f"frozen: {counts.frozen / counts.stored:.1%} of the {counts.stored:,} stored weights"
-        + (f", {ratio:.1%} of the block matrices (4 D² + 2 D F per layer)" if counts.frozen else "")
+        + (f", {ratio:.1%} of the block matrices (4 D² + {ffn_matrices} D F per layer)" if counts.frozen else "")
         + (f"; {counts.later:,} of them are trained at some step" if counts.later else ""),
         highlight=False,
     )

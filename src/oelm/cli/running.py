@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from oelm.config.model import GPTConfig
+from oelm.config.model import GPTConfig, Style
 from oelm.config.record import Record
 from oelm.config.run import RunConfig
 
@@ -24,27 +24,34 @@ def run_and_report(config: RunConfig, folder: Path, *, resume: bool) -> None:
         console.print(str(interrupted))
         raise typer.Exit(interrupted.exit_code) from interrupted
     if record is not None:
-        for line in describe(record):
+        for line in result_lines(record):
             console.print(line, highlight=False)
         console.print(f"run folder: {folder}", highlight=False, soft_wrap=True)
 
 
-def describe(record: Record) -> list[str]:
+def result_lines(record: Record) -> list[str]:
     """The result in a few lines."""
     measures, weights = record.result.measures, _weights(record)
+    name = f"[bold]{record.method}[/]{_style(record)}"
     if "perplexity" in measures:
         return [
-            f"[bold]{record.method}[/]: validation loss {record.result.loss:.4f}, PPL {measures['perplexity']:.2f}, "
+            f"{name}: validation loss {record.result.loss:.4f}, PPL {measures['perplexity']:.2f}, "
             f"{measures['bits_per_byte']:.3f} bits per byte; {weights}"
         ]
     return [
-        f"[bold]{record.method}[/]: hold-out accuracy {measures['accuracy']:.2%} at the last step; {weights}",
+        f"{name}: hold-out accuracy {measures['accuracy']:.2%} at the last step; {weights}",
         *(
             f"  {row.name}, {_CHECKPOINTS[row.checkpoint]} (step {row.step}): accuracy {row.measures['accuracy']:.2%}, "
             f"macro F1 {row.measures['f1']:.4f}, loss {row.measures['loss']:.4f}, n = {len(row.labels.split()):,}"
             for row in record.evaluations
         ),
     ]
+
+
+def _style(record: Record) -> str:
+    """Where it is not the usual one."""
+    model = record.config.model
+    return f" ({model.style.value} style)" if isinstance(model, GPTConfig) and model.style is not Style.GPT else ""
 
 
 def _weights(record: Record) -> str:

@@ -37,11 +37,16 @@ def train(
     checkpoint_activations: Annotated[
         bool, _run("Less memory, a third slower: layers are computed again.", "--checkpoint-activations")
     ] = False,
+    style: Annotated[
+        str, _model("gpt: learned positions, LayerNorm, GELU. llama: rotary positions, RMSNorm, SwiGLU, no biases.")
+    ] = _DEFAULT.style.value,
     size: Annotated[str, _model("tiny, small, medium-512 or large.")] = _DEFAULT.size,
     layers: Annotated[int | None, _model("", "--layers", "--num-layers")] = None,
     width: Annotated[int | None, _model("", "--width", "--d-model")] = None,
     heads: Annotated[int | None, _model("", "--heads", "--num-heads")] = None,
-    ffn_width: Annotated[int | None, _model("", "--ffn-width", "--d-ff")] = None,
+    ffn_width: Annotated[
+        int | None, _model("\\[default: 4 D; llama 8/3 D to a multiple of 32]", "--ffn-width", "--d-ff")
+    ] = None,
     vocabulary: Annotated[int | None, _model("At least the tokenizer's.", "--vocab-size")] = None,
     seq_len: Annotated[int, _model("Context length.")] = _DEFAULT.seq_len,
     dropout: Annotated[float, _model("")] = _DEFAULT.dropout,

@@ -113,8 +113,8 @@ LayerChoice = Annotated[AllLayers | OnlyLayers | AllButLast, Field(discriminator
 class FreezingPlan(Settings):
     """Which weights are frozen, and when.
 
-    `ffn_share` is the share of each FFN's hidden units that is frozen with Q and K: a unit's incoming row,
-    its bias and its outgoing column together. At 1 the whole FFN is frozen, output bias included.
+    `ffn_share` is the share of each FFN's hidden units that is frozen with Q and K: a unit's incoming row, its bias
+    (in Llama style its gate row) and its outgoing column together. At 1 the whole FFN is frozen, output bias included.
     """
 
     query: bool = True

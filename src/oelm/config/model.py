@@ -1,19 +1,46 @@
-"""The models that a run may train: our GPT by its size, a Hugging Face model, or our GPT from a finished run."""
+"""The models that a run may train: our GPT by size and style, a Hugging Face model, or our GPT from a run."""
 
-from typing import Annotated, Literal, Self
+from enum import StrEnum
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from oelm.base.errors import ConfigError
 from oelm.config.method import Method
-from oelm.config.settings import Settings
+from oelm.config.settings import GrownSettings, Settings
 
 Count = Annotated[int, Field(ge=1)]
 GPT2_VOCABULARY = 50257
 
 
-class GPTConfig(Settings):
-    """Pre-norm decoder with learned positions and a tied embedding; see `model/gpt.py`."""
+class Style(StrEnum):
+    """What the blocks are made of. Both are pre-norm decoders with a tied embedding; Q and K are the method's."""
+
+    GPT = "gpt"
+    """As GPT-2: learned positions, LayerNorm, GELU, biases in norms and FFN."""
+    LLAMA = "llama"
+    """As Llama: rotary positions, RMSNorm, SwiGLU, no biases."""
+
+
+BLOCK_NORM_EPSILON = 1e-5
+"""Torch's for LayerNorm, and that of Llama 2 and 3 (transformers' `LlamaConfig` has 1e-6 unless told)."""
+ROTARY_THETA = 10_000.0
+
+_SWIGLU_MULTIPLE = 32
+"""Matrix products like widths that are multiples of it, and 8/3 D is hardly moved: by 3 % at width 128, 1 % at 512."""
+
+
+def default_ffn_width(style: Style, width: int) -> int:
+    """4 D; for SwiGLU's three matrices 8/3 D to the nearest multiple of 32, about the same 8 D^2 weights."""
+    if style is Style.GPT:
+        return 4 * width
+    return max(1, round(8 / 3 * width / _SWIGLU_MULTIPLE)) * _SWIGLU_MULTIPLE
+
+
+class GPTConfig(GrownSettings):
+    """Pre-norm decoder with a tied embedding; see `model/gpt.py`."""
+
+    later: ClassVar[frozenset[str]] = frozenset({"style"})
 
     kind: Literal["gpt"] = "gpt"
     layers: Count
@@ -23,6 +50,7 @@ class GPTConfig(Settings):
     context: Count
     vocabulary: Count
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    style: Style = Style.GPT
 
     @model_validator(mode="after")
     def _heads_divide_width(self) -> Self:
@@ -32,10 +60,24 @@ class GPTConfig(Settings):
             raise ValueError(f"width {self.width} is not divisible by {self.heads} heads; {fitting} heads would do")
         return self
 
+    @model_validator(mode="after")
+    def _heads_can_be_rotated(self) -> Self:
+        if self.style is Style.LLAMA and self.head_width % 2:
+            raise ValueError(
+                f"{self.heads} heads of width {self.head_width}: rotary positions turn pairs of coordinates, "
+                "so a head's width is even; change width or heads"
+            )
+        return self
+
     @property
     def head_width(self) -> int:
         """K, the width of one head."""
         return self.width // self.heads
+
+    @property
+    def ffn_matrices(self) -> int:
+        """How many matrices of D F weights an FFN has: up and down, and in SwiGLU the gate."""
+        return {Style.GPT: 2, Style.LLAMA: 3}[self.style]
 
 
 def query_key_width(config: GPTConfig, method: Method) -> int:
@@ -47,6 +89,11 @@ def query_key_width(config: GPTConfig, method: Method) -> int:
             f"{method.name}: Q and K of width {method.thin} are not thinner than heads of width {config.head_width}",
             f"choose +thin=1 to +thin={config.head_width - 1}" if config.head_width > 1 else "take fewer heads",
         )
+    if config.style is Style.LLAMA and method.thin % 2:
+        raise ConfigError(
+            f"{method.name}: rotary positions turn pairs of coordinates, and {method.thin} is odd",
+            f"choose an even width, such as +thin={method.thin + 1 if method.thin + 1 < config.head_width else 2}",
+        )
     return method.thin
 
 
@@ -56,7 +103,7 @@ SIZES: dict[str, tuple[int, int, int]] = {
     "medium-512": (6, 512, 8),
     "large": (8, 768, 12),
 }
-"""Layers, width and heads of the sizes with a name; heads are 64 wide and the FFN is four times the width."""
+"""Layers, width and heads of the sizes with a name; heads are 64 wide; for the FFN see `default_ffn_width`."""
 
 
 def named_size(name: str) -> tuple[int, int, int]:

@@ -59,7 +59,7 @@ class RegisteredPlan(Settings):
 
 
 def file_digest(content: bytes) -> str:
-    """What names a plan in records: the SHA-256 of its file, as `sha256sum` prints it."""
+    """How records refer to a plan: the SHA-256 of its file, as `sha256sum` prints it."""
     return hashlib.sha256(content).hexdigest()
 
 
@@ -78,7 +78,7 @@ def plan_differences(registered: RegisteredPlan, now: RegisteredPlan) -> tuple[s
 
 
 def _setting_differences(theirs: dict[str, Any], ours: dict[str, Any]) -> list[str]:
-    """Of the arms that both plans have; what differs in all of them is said once."""
+    """Between the arms that both plans have; a difference common to all of them is listed once."""
     common, found = [name for name in theirs if name in ours], dict[str, list[str]]()
     for name in common:
         one, other = flattened(theirs[name]), flattened(ours[name])

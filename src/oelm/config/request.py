@@ -9,7 +9,7 @@ from oelm.config.labelled import LabelledData, LabelledSource
 from oelm.config.manifest import DataManifest
 from oelm.config.method import Method
 from oelm.config.methods import parse_method
-from oelm.config.model import Count, GPTConfig, named_size
+from oelm.config.model import Count, GPTConfig, Style, default_ffn_width, named_size
 from oelm.config.run import DataConfig, MachineConfig, ModelConfig, OptimConfig, Precision, RunConfig, TrainConfig
 from oelm.config.settings import Settings, parse
 
@@ -19,6 +19,7 @@ _MOST_HELD_OUT = 2000
 class RunRequest(Settings):
     """What both kinds of training share. None stands for a default that depends on the other settings."""
 
+    style: Style = Style.GPT
     size: str = "small"
     dropout: float = 0.0
     clip: float = 1.0
@@ -101,17 +102,18 @@ class FinetuneRequest(RunRequest):
 
 
 def model_config(request: TrainRequest, vocabulary: int) -> GPTConfig:
-    """The named size with whatever is given by number; the FFN is four times the width."""
+    """The named size with whatever is given by number; the FFN has the width that is usual in its style."""
     layers, width, heads = named_size(request.size)
     width = request.width or width
-    values = {
+    values: dict[str, Any] = {
         "layers": request.layers or layers,
         "width": width,
         "heads": request.heads or heads,
-        "ffn_width": request.ffn_width or 4 * width,
+        "ffn_width": request.ffn_width or default_ffn_width(request.style, width),
         "context": request.seq_len,
         "vocabulary": request.vocabulary or vocabulary,
         "dropout": request.dropout,
+        "style": request.style,
     }
     if values["vocabulary"] < vocabulary:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""What all settings have in common: frozen, complete, refused at birth when wrong, with a fingerprint."""
+"""The base of all settings: frozen, validated when they are built, with a fingerprint."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ from oelm.base.errors import ConfigError
 
 
 class Settings(BaseModel):
-    """A frozen value: unknown keys and wrong types are refused, and no field changes after birth."""
+    """A frozen value: unknown keys and wrong types are refused, and no field can be changed."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, ser_json_inf_nan="null", defer_build=True
@@ -20,7 +20,7 @@ class Settings(BaseModel):
 
 
 class GrownSettings(Settings):
-    """Settings that got fields after the first records: `later` ones are written only where they say something.
+    """Settings that got fields after the first records: `later` fields are written only if they are not the default.
 
     What was written before there were such fields therefore has the same content, and the same fingerprint, as now.
     """
@@ -58,7 +58,7 @@ def complaint(error: ValidationError, field: str | None = None) -> str:
 
 
 def located_error(place: Sequence[str | int], problem: str) -> ValidationError:
-    """What a validator of the whole raises about one of its parts: the location of the error is that part's."""
+    """An error that a validator of the whole model raises about one part, with the location of that part."""
     wrong = PydanticCustomError("part", "{problem}", {"problem": problem})
     return ValidationError.from_exception_data("settings", [{"type": wrong, "loc": tuple(place), "input": None}])
 

@@ -37,7 +37,7 @@ def generate(
     """Yield up to `tokens` further tokens, until `end_of_text`. Beyond the context the window slides.
 
     While everything fits into the context, the cache holds keys (shifted, with the last one unshifted) and values;
-    positions are learned, so once the window slides every position changes and the window is computed anew.
+    positions count from the window's first token, so once it slides every position changes and it is computed anew.
     """
     if not prompt:
         raise ConfigError("the prompt has no tokens", "give at least one character")

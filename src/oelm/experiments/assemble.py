@@ -71,7 +71,7 @@ def run(config: RunConfig, folder: Path, *, resume: bool, console: Console) -> R
 
 
 def _require_processes(config: RunConfig, runtime: Runtime) -> None:
-    """The config says how the global batch is shared out; other processes than those would train on another one."""
+    """The config divides the global batch among its processes; another number of them would train on another batch."""
     if config.train.processes != runtime.world:
         raise ConfigError(
             f"the config is for {config.train.processes} processes and there are {runtime.world}",
@@ -115,7 +115,7 @@ def _opening_files(
 
 
 def _restore_tokenizer(files: RunFolder, subject: Subject) -> list[str]:
-    """The run's tokenizer is a copy of the one that its data was made with, which was just found whole."""
+    """The run's tokenizer is a copy of the data's, whose digest has just been checked."""
     path, own = files.tokenizer_file, subject.tokenizer
     if own is None or (path.is_file() and path.read_bytes() == own):
         return []
@@ -133,7 +133,7 @@ def _say(notes: Sequence[str], files: RunFolder, console: Console) -> None:
 
 
 def _progress(files: RunFolder, checkpoints: Checkpoints, subject: Subject, engine: Engine) -> Progress:
-    """Where the run stands; a resumed one gets its weights and moments back."""
+    """The progress so far; a resumed run gets its weights and moments back."""
     if not checkpoints.steps():
         return Progress(audit_digest=audit.start_digest(files.audit_file))
     moments, progress = checkpoints.load_latest(subject.model)
@@ -142,7 +142,7 @@ def _progress(files: RunFolder, checkpoints: Checkpoints, subject: Subject, engi
 
 
 def _leader_first(runtime: Runtime, act: Callable[[], object]) -> None:
-    """The leading process acts while the others wait; if it cannot, it says why and all end together."""
+    """The leading process acts while the others wait; if it fails, all exit together."""
     if runtime.world == 1:
         act()
         return
@@ -204,7 +204,7 @@ def _finish(
 
 
 def _require_events(files: RunFolder, progress: Progress) -> None:
-    """A record is made of all events or not at all."""
+    """Refuse to write a record from an incomplete event log."""
     if not has_events(files.events_file, progress.events_bytes, progress.events_digest):
         raise CheckpointError(
             f"{files.events_file} was changed by somebody else while the run was training",

@@ -279,7 +279,7 @@ class _Coordinator:
 
 
 def _is_of(run: StudyRun) -> bool:
-    """Whether what lies in the folder is this run: with other settings it may not diverge again."""
+    """Whether the folder holds this very run: with other settings it may not diverge again."""
     with contextlib.suppress(OSError, ValueError, OelmError):
         return RunFolder(run.folder).config().fingerprint == run.config.fingerprint
     return False

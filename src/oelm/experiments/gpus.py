@@ -11,7 +11,7 @@ from typing import Any
 
 _GIB = 1 << 30
 _BLIND_SECONDS = 10.0
-"""Who has not looked for so long does not know what happened meanwhile."""
+"""After a gap of this length between two looks, a GPU may have been used in between."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class GpuReading:
     uuid: str
     name: str
     processes: tuple[int, ...]
-    """Ids of all processes on it, whoever's they are."""
+    """Ids of all processes on it, of any user."""
     free_bytes: int
 
 

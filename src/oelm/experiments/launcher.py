@@ -28,7 +28,7 @@ class JobState(StrEnum):
     """It runs, or waits in a queue."""
     ENDED = "ended"
     UNKNOWN = "unknown"
-    """It cannot be told now: wait and ask again. Nothing follows about the run."""
+    """Not known at the moment: wait and ask again. It says nothing about the run."""
 
 
 class Launcher(Protocol):
@@ -48,11 +48,11 @@ class Launcher(Protocol):
         ...
 
     def submit(self, folder: Path, processes: int) -> Job | None:
-        """Start the run in the folder; None if the room is gone again."""
+        """Start the run in the folder; None if there is no room after all."""
         ...
 
     def state(self, job: Job) -> JobState:
-        """Of a job of ours, or of an earlier process of this launcher."""
+        """Of a job that this process, or an earlier one with the same launcher, has submitted."""
         ...
 
     def stop(self, job: Job) -> None:

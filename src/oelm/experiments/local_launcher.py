@@ -178,12 +178,12 @@ def choose_launcher(
 
 
 def process_id(pid: int) -> str:
-    """A process, also after its number has been given to another: with its machine and the time of its birth."""
+    """Names a process uniquely, even if its pid is reused: host, pid and start time."""
     return f"{socket.gethostname()}/{pid}/{_birth(pid)}"
 
 
 def process_state(job_id: str) -> JobState:
-    """Whether the process of `process_id` lives; of one on another machine nothing is known here."""
+    """Whether the process named by `process_id` is running; unknown if it is on another machine."""
     host, pid, birth = job_id.rsplit("/", 2)
     if host != socket.gethostname():
         return JobState.UNKNOWN
@@ -191,7 +191,7 @@ def process_state(job_id: str) -> JobState:
 
 
 def _birth(pid: int) -> str:
-    """In clock ticks since the machine started (field 22 of /proc/PID/stat); empty of one that is dead, or a zombie."""
+    """Start time in clock ticks since boot (field 22 of /proc/PID/stat); empty for a dead process or a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from oelm.config.measure import BY_TASK, Measure
 from oelm.config.methods import parse_method
 from oelm.config.request import FinetuneRequest
 from oelm.config.run import RunConfig
@@ -25,6 +26,17 @@ class StudyRun:
     def name(self) -> str:
         """Unique in the study."""
         return self.folder.name
+
+
+def main_measure(config: RunConfig) -> Measure:
+    """The one that the run's task is judged by."""
+    return BY_TASK[config.task][0]
+
+
+def chosen_by(config: RunConfig) -> str:
+    """The measure by which learning rates are chosen: the main one, or its logarithm, which never overflows."""
+    measure = main_measure(config)
+    return measure.logarithm or measure.name
 
 
 Resolve = Callable[[StudyCell], RunConfig]
@@ -52,7 +64,7 @@ class StudyRuns:
         return StudyRun(cell, folder, self._config(self._shortened(cell, lr), self._role(cell, "tuning")))
 
     def final(self, choices: Mapping[str, Choice] = MappingProxyType({})) -> list[StudyRun]:
-        """Every cell with every seed. Seeds outermost: what is stopped has whole pairs.
+        """Every cell with every seed. Seeds are the outer loop, so that an interrupted study has complete pairs.
 
         `choices` say which learning rate was chosen for a cell, and how; where they do not, a plan takes the lowest.
         """
@@ -82,7 +94,7 @@ class StudyRuns:
         return cell.changed(lr=choice.lr if choice else plan.grid[0], **half)
 
     def _shortened(self, cell: StudyCell, lr: float) -> StudyCell:
-        """A tuning run is the final one in small: its warm-up is shortened with it."""
+        """A tuning run is a shorter final run: its warm-up is shortened in proportion."""
         plan, request = self.study.tuning, cell.request
         assert plan is not None, "only tuning runs are shortened"
         changes: dict[str, Any] = {"lr": lr, "seed": plan.seed}
@@ -99,15 +111,15 @@ class StudyRuns:
         plan = self.study.tuning
         if plan is None:
             return self._role(cell, "final")
-        finetuned = self.study.finetune is not None
-        split = "hold-out" if finetuned else "validation" if plan.validation == "whole" else "validation-half"
+        tuned = self.resolve(self._shortened(cell, plan.grid[0]))
+        finetuned, half = isinstance(cell.request, FinetuneRequest), plan.validation == "half"
         tuning = Tuning(
             grid=plan.grid,
             seed=plan.seed,
-            steps=self.resolve(self._shortened(cell, plan.grid[0])).train.steps,
+            steps=tuned.train.steps,
             runs=len(plan.grid),
-            split=split,
-            measure="accuracy" if finetuned else "loss",
+            split="hold-out" if finetuned else "validation-half" if half else "validation",
+            measure=chosen_by(tuned),
             extend=plan.extend,
             refine=plan.refine,
             choice=choice,

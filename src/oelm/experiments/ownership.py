@@ -24,7 +24,7 @@ from oelm.train.folder import RunFolder, stop_request
 
 BEAT_SECONDS = 10.0
 STALE_SECONDS = 60.0
-"""A heartbeat older than this is of somebody who died; machines' clocks must agree better than that."""
+"""A heartbeat older than this counts as dead; clocks of different machines must agree to well within this."""
 
 _POLL_SECONDS = 0.2
 _FOR_COORDINATORS_SECONDS = 5.0
@@ -45,7 +45,7 @@ class ClaimNote(Settings):
     beat_at: float
     ended_at: float | None = None
     failed: bool = False
-    """The coordinator gave the run up: it ended again and again without getting further or saying why."""
+    """The coordinator gave up: the run ended several times without a new checkpoint and without saying why."""
 
 
 class Claim:

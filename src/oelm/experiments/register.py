@@ -26,7 +26,7 @@ from oelm.experiments.matrix import StudyRun, StudyRuns
 from oelm.train.provenance import git_state
 
 _SHOWN = 3
-"""So many differences are named."""
+"""How many differences an error names."""
 
 
 def register(planned: StudyRuns, *, amend: bool) -> PlanStamp:

@@ -156,7 +156,7 @@ def _gpt_from_scratch(request: FinetuneRequest) -> GPTConfig:
             "a GPT from scratch needs a tokenizer",
             "add --tokenizer FILE, such as the tokenizer.json of a folder that `oelm prepare` made",
         )
-    size = TrainRequest(size=request.size, seq_len=request.max_length, dropout=request.dropout)
+    size = TrainRequest(style=request.style, size=request.size, seq_len=request.max_length, dropout=request.dropout)
     return model_config(size, load_tokenizer(Path(request.tokenizer)).get_vocab_size())
 
 

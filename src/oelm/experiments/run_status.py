@@ -10,7 +10,7 @@ from pathlib import Path
 
 from oelm.base.errors import CheckpointError
 from oelm.config.record import RunState, StateFile
-from oelm.experiments.matrix import StudyRun
+from oelm.experiments.matrix import StudyRun, main_measure
 from oelm.experiments.ownership import ClaimNote, is_claimed, last_state, read_note
 from oelm.train.folder import RunFolder
 
@@ -39,7 +39,7 @@ class RunStatus:
     state: StateFile | None = None
     """What the run itself last wrote."""
     measures: Mapping[str, float] = field(default_factory=dict)
-    """The result of a finished run."""
+    """Of the last validation; of a finished run its result."""
     device: str | None = None
     """Where it runs now."""
     reason: str | None = None
@@ -47,21 +47,22 @@ class RunStatus:
 
     @property
     def quality(self) -> str:
-        """The result in a few characters."""
-        accuracy, perplexity = self.measures.get("accuracy"), self.measures.get("perplexity")
-        return f"accuracy {accuracy:.2%}" if accuracy is not None else f"perplexity {perplexity:.4g}"
+        """The main measure, as far as it is known."""
+        measure = main_measure(self.run.config)
+        return measure.written(self.measures[measure.name]) if measure.name in self.measures else ""
 
 
 def status_of(run: StudyRun) -> RunStatus:
     """Look at the folder of a run."""
     files, state = RunFolder(run.folder), last_state(run.folder)
+    measures = state.measures if state else {}
     if files.finished:
         return RunStatus(run, Status.FINISHED, state, measures=files.record().result.measures)
     if is_claimed(run.folder):
         note = read_note(run.folder)
-        return RunStatus(run, Status.RUNNING, state, device=note.device if note else None)
+        return RunStatus(run, Status.RUNNING, state, measures, device=note.device if note else None)
     ended = how_it_ended(run.folder)
-    return RunStatus(run, ended, state, reason=_reason(run.folder, state, ended))
+    return RunStatus(run, ended, state, measures, reason=_reason(run.folder, state, ended))
 
 
 Traces = tuple[StateFile | None, ClaimNote | None]

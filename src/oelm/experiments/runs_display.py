@@ -8,9 +8,8 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from oelm.experiments.matrix import StudyRun
-from oelm.experiments.ownership import last_state
-from oelm.experiments.run_status import RunStatus
+from oelm.experiments.matrix import StudyRun, main_measure
+from oelm.experiments.run_status import RunStatus, status_of
 
 _LOOK_SECONDS = 1.0
 _NAME_WIDTH = 34
@@ -58,7 +57,8 @@ class RunsDisplay:
         """A run has its record."""
         self._remove(now.run)
         self._progress.advance(self._all)
-        self._say(f"{now.run.name:<{_NAME_WIDTH}} {now.quality}")
+        title = main_measure(now.run.config).title.english
+        self._say(f"{now.run.name:<{_NAME_WIDTH}} {title} {now.quality}")
 
     def cut_off(self, run: StudyRun, saved_step: int) -> None:
         """A worker was killed or preempted, and its run will be resumed."""
@@ -81,9 +81,8 @@ class RunsDisplay:
         for run in running:
             if run.name not in self._bars:
                 self._bars[run.name] = self._progress.add_task(run.name, total=run.config.train.steps, facts="")
-            if (state := last_state(run.folder)) is not None:
-                facts = f"PPL {state.perplexity:.2f}" if state.perplexity else ""
-                self._progress.update(self._bars[run.name], completed=state.step, facts=facts)
+            now = status_of(run)
+            self._progress.update(self._bars[run.name], completed=now.state.step if now.state else 0, facts=now.quality)
         if running:
             self._progress.update(self._all, facts=f"{len(waiting)} waiting" if waiting else "")
 

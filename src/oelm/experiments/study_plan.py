@@ -40,7 +40,7 @@ class PlannedCell:
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """All that can be said before a run."""
+    """Everything that is known before the first run."""
 
     name: str
     study: Study

@@ -1,4 +1,4 @@
-"""What is trained on what: the only place where models, surgery, tasks and data meet."""
+"""Builds what a config describes: the only place where models, surgery, tasks and data meet."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -32,7 +32,7 @@ from oelm.train.flops import measure_flops
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """The model as it is before the first step, and everything that a run needs to know of it."""
+    """The model before the first step, and everything that a run needs to know about it."""
 
     model: nn.Module
     table: tuple[Weight, ...]
@@ -52,7 +52,7 @@ def subject_of(config: RunConfig) -> Subject:
     """Build what the config describes, from its seed."""
     match config.data:
         case DataConfig() as data:
-            assert isinstance(config.model, GPTConfig), "RunConfig sees to it"
+            assert isinstance(config.model, GPTConfig), "RunConfig checks it"
             return _language_model(config, config.model, data)
         case LabelledData() as data:
             return _classifier(config, data)
@@ -117,7 +117,7 @@ def open_tokens(config: DataConfig) -> TokenFolder:
 
 
 def require_whole_data(config: RunConfig) -> None:
-    """Refuse token files that are not those of their manifest; labelled text is compared when it is read."""
+    """Refuse token files that do not match their manifest; labelled text is checked when it is read."""
     if isinstance(config.data, DataConfig):
         require_whole(open_tokens(config.data))
 
@@ -178,7 +178,7 @@ def _built_classifier(config: RunConfig, data: LabelledData) -> _Built:
                 )
             return _gpt(config, gpt, files.tokenizer_file, data)
         case GPTConfig():
-            assert data.tokenizer is not None, "RunConfig sees to it"
+            assert data.tokenizer is not None, "RunConfig checks it"
             return _gpt(config, build_model(config), Path(data.tokenizer), data)
         case _:
             assert_never(config.model)

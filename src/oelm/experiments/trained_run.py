@@ -27,7 +27,7 @@ def load_run(folder: Path | str, which: str = "last") -> tuple[GPT, RunFolder]:
 
 
 def _require_own_tokenizer(files: RunFolder) -> None:
-    """Refuse a tokenizer that is not the one that the run's manifest names; without either there is nothing to tell."""
+    """Refuse a tokenizer other than the one in the run's manifest; without either file there is nothing to check."""
     if not files.tokenizer_file.is_file() or not files.manifest_file.is_file():
         return
     try:
@@ -49,7 +49,7 @@ def _checkpoint_folder(files: RunFolder, which: str) -> Path:
 
 
 def trained_digest(files: RunFolder, which: str) -> str:
-    """Of all that makes a trained GPT: its settings, the weights of that checkpoint and its tokenizer."""
+    """A digest of everything that makes up a trained GPT: settings, weights of that checkpoint, tokenizer."""
     config, _ = _language_model_config(files)
     weights = _checkpoint_folder(files, which) / "model.safetensors"
     return fingerprint([config.fingerprint, file_sha256(weights), file_sha256(files.tokenizer_file)])

@@ -5,7 +5,8 @@
 W_Q and W_K may be trained, frozen, one and the same, or absent: a coordinate frame is a slice of x. The extras are
 the key shift k_t <- (1-m_h) k_t + m_h k_{t-1}, the gain g_h, the core S_h, low-rank updates of W_Q and W_K, biases
 b_q and b_k, and the norm q_h <- q_h / rms(q_h), k_h <- k_h / rms(k_h). (b_k adds q.b_k to all logits of a query alike:
-softmax sees it only through the norm.) Order: projection, bias, shift, norm, logits.
+softmax sees it only through the norm, or where positions are rotary.) Order: projection, bias, shift, norm, core,
+rotary, logits; where the model's positions are rotary, `rotary.py` says what that means and why it comes last.
 """
 
 # B batch  T query time  S key time  C context  D model width  H heads  K head width of Q and K  V of values  E = H K
@@ -15,10 +16,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from oelm.config.method import KeySource, Method, Projection
-from oelm.config.model import GPTConfig, query_key_width
+from oelm.config.model import GPTConfig, Style, query_key_width
 from oelm.method.projections import HeadShape, frame_matrix, key_heads
 from oelm.model.causal import causal_attention
 from oelm.model.projecting import mix_with_previous, project
+from oelm.model.rotary import Rotary
 
 NORM_EPSILON = 1e-6
 """Added to the mean square under the root of the norm."""
@@ -85,12 +87,16 @@ class Attention(nn.Module):
         self.has_norm = extras.norm
         square = (heads, self.shape.head_width, self.shape.head_width)
         self.core_HKK = nn.Parameter(torch.empty(square)) if extras.core else None
+        self.rotary = Rotary(config.context, self.shape.head_width) if config.style is Style.LLAMA else None
 
     def forward(self, x_BTD: Tensor, cache: LayerCache | None = None) -> Tensor:
         """Attend from each token to itself and those before it; `cache` holds the tokens before x, and then x too."""
         q_BTE, k_BTE, v_BTD = self.queries_keys_values(x_BTD)
         q_BHTK = self.split_heads(q_BTE) if self.core_HKK is None else self.through_core(q_BTE, self.core_HKK)
         k_BHSK, v_BHSV = self.split_heads(self.scaled_keys(k_BTE, cache)), self.split_heads(v_BTD)
+        if self.rotary is not None:
+            start = cache.length if cache is not None else 0
+            q_BHTK, k_BHSK = self.rotary(q_BHTK, start), self.rotary(k_BHSK, start)
         if cache is None:
             y_BHTV = causal_attention(q_BHTK, k_BHSK, v_BHSV, self.dropout if self.training else 0.0)
         else:

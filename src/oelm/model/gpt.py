@@ -1,7 +1,10 @@
-"""The GPT: pre-norm blocks, learned positions, GELU, an embedding that is also the output matrix.
+"""The GPT: pre-norm blocks and an embedding that is also the output matrix.
 
 x = E[tokens] + P            h = x + attention(norm(x))            x' = h + ffn(norm(h))
 logits = norm(x_L) E^T
+
+In the style of GPT-2, P are learned positions; in that of Llama there is no P, and attention turns its queries and
+keys (`rotary.py`). Which norm and which FFN belong to a style, `norm.py` and `feed_forward.py` say.
 """
 
 # B batch  T time  D model width  V vocabulary
@@ -12,28 +15,17 @@ from torch.utils.checkpoint import checkpoint
 
 from oelm.base.errors import ConfigError
 from oelm.config.method import FreezingPlan, Method
-from oelm.config.model import GPTConfig
+from oelm.config.model import GPTConfig, Style
 from oelm.method.freezing import chosen_layers
 from oelm.model.attention import Attention, LayerCache
 from oelm.model.blind import BlindAttention, BlindCache
 from oelm.model.embedding import look_up
+from oelm.model.feed_forward import feed_forward
 from oelm.model.head import summed_loss
+from oelm.model.norm import norm
 
 Cache = list[LayerCache | BlindCache]
 """Generation's memory, one entry per layer."""
-
-
-class FeedForward(nn.Module):
-    """x -> W_down gelu(W_up x + b_up) + b_down: a sum over hidden units."""
-
-    def __init__(self, width: int, units: int, *, output_bias: bool) -> None:
-        super().__init__()
-        self.up = nn.Linear(width, units)
-        self.down = nn.Linear(units, width, bias=output_bias)
-
-    def forward(self, x_BTD: Tensor) -> Tensor:
-        """The sum over this module's hidden units."""
-        return self.down(F.gelu(self.up(x_BTD)))  # type: ignore[no-any-return]
 
 
 class Block(nn.Module):
@@ -45,11 +37,11 @@ class Block(nn.Module):
     def __init__(self, config: GPTConfig, method: Method, layer: int) -> None:
         super().__init__()
         shared = shared_units(config, method.plan, layer)
-        self.attention_norm = nn.LayerNorm(config.width)
+        self.attention_norm = norm(config)
         self.attention = BlindAttention(config) if method.blind else Attention(config, method, layer)
-        self.ffn_norm = nn.LayerNorm(config.width)
-        self.ffn = FeedForward(config.width, config.ffn_width - shared, output_bias=True)
-        self.ffn_share = FeedForward(config.width, shared, output_bias=False) if shared else None
+        self.ffn_norm = norm(config)
+        self.ffn = feed_forward(config, config.ffn_width - shared, output_bias=True)
+        self.ffn_share = feed_forward(config, shared, output_bias=False) if shared else None
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, x_BTD: Tensor, cache: LayerCache | BlindCache | None = None) -> Tensor:
@@ -70,10 +62,11 @@ class GPT(nn.Module):
         self.config = config
         self.method = method
         self.token_embedding = nn.Embedding(config.vocabulary, config.width)
-        self.position_embedding = nn.Embedding(config.context, config.width)
+        learned = config.style is Style.GPT
+        self.position_embedding = nn.Embedding(config.context, config.width) if learned else None
         self.dropout = nn.Dropout(config.dropout)
         self.layers = nn.ModuleList(Block(config, method, layer) for layer in range(config.layers))
-        self.final_norm = nn.LayerNorm(config.width)
+        self.final_norm = norm(config)
         self._checkpointing = False
 
     def forward(self, tokens_BT: Tensor, targets_BT: Tensor | None = None) -> Tensor:
@@ -114,8 +107,10 @@ class GPT(nn.Module):
         self._checkpointing = True
 
     def _transform(self, rows_BTD: Tensor, cache: Cache | None) -> Tensor:
-        start, time = cache[0].length if cache else 0, rows_BTD.shape[1]
-        x_BTD: Tensor = self.dropout(rows_BTD + self.position_embedding.weight[start : start + time])
+        if self.position_embedding is not None:
+            start, time = cache[0].length if cache else 0, rows_BTD.shape[1]
+            rows_BTD = rows_BTD + self.position_embedding.weight[start : start + time]
+        x_BTD: Tensor = self.dropout(rows_BTD)
         for index, block in enumerate(self.layers):
             if self._checkpointing and self.training:
                 x_BTD = checkpoint(block, x_BTD, use_reentrant=False)

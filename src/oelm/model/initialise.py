@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from oelm.base.runtime import generator_for
 from oelm.config.method import Method
@@ -17,7 +17,8 @@ from oelm.method import geometry
 from oelm.method.projections import PROJECTIONS, gain
 from oelm.model.attention import Attention
 from oelm.model.blind import BlindAttention
-from oelm.model.gpt import GPT, Block, FeedForward
+from oelm.model.feed_forward import FeedForward, SwiGLU
+from oelm.model.gpt import GPT, Block
 
 STD = 0.02
 
@@ -26,14 +27,11 @@ def initialise(model: GPT, seed: int) -> None:
     """Draw all weights: in float64, then cast once to the model's dtype."""
     residual_std = STD / math.sqrt(2 * model.config.layers)  # as GPT-2: the residual sum keeps its size with depth
     with torch.no_grad():
-        for name in ("token_embedding", "position_embedding"):
-            weight = model.get_submodule(name).weight
-            assert isinstance(weight, Tensor)
-            weight.copy_(_normal(weight, STD, seed, f"{name}.weight"))
         for name, module in model.named_modules():
-            if isinstance(module, torch.nn.LayerNorm):
-                module.weight.fill_(1.0)
-                module.bias.fill_(0.0)
+            if isinstance(module, nn.Embedding):
+                module.weight.copy_(_normal(module.weight, STD, seed, f"{name}.weight"))
+            elif isinstance(module, nn.LayerNorm | nn.RMSNorm):
+                module.reset_parameters()  # weight 1, bias 0
             elif isinstance(module, Attention | BlindAttention):
                 _initialise_values(module, residual_std, seed, name)
                 if isinstance(module, Attention):
@@ -79,17 +77,19 @@ def _initialise_ffn(block: Block, residual_std: float, seed: int, name: str) -> 
     """Draw the FFN whole, whatever the split, so that all arms start from the same hidden units."""
     share = block.ffn_share.up.out_features if block.ffn_share is not None else 0
     units, width = block.ffn.up.out_features + share, block.ffn.up.in_features
-    up = _normal(torch.empty(units, width), STD, seed, f"{name}.ffn.up.weight")
+    reading = ("gate.weight", "up.weight") if isinstance(block.ffn, SwiGLU) else ("up.weight",)
+    rows = {each: _normal(torch.empty(units, width), STD, seed, f"{name}.ffn.{each}") for each in reading}
     down = _normal(torch.empty(width, units), residual_std, seed, f"{name}.ffn.down.weight")
     for part, chosen in _parts(block, share):
-        part.up.weight.copy_(up[chosen])
-        part.up.bias.zero_()
+        for each, drawn in rows.items():
+            part.get_parameter(each).copy_(drawn[chosen])
         part.down.weight.copy_(down[:, chosen])
-        if part.down.bias is not None:
-            part.down.bias.zero_()
+        for each, parameter in part.named_parameters():
+            if each.endswith("bias"):
+                parameter.zero_()
 
 
-def _parts(block: Block, share: int) -> Iterator[tuple[FeedForward, slice]]:
+def _parts(block: Block, share: int) -> Iterator[tuple[FeedForward | SwiGLU, slice]]:
     yield block.ffn, slice(share, None)
     if block.ffn_share is not None:
         yield block.ffn_share, slice(share)

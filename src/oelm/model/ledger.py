@@ -9,7 +9,7 @@ from functools import partial
 
 from oelm.config.method import KeySource, Method, Projection
 from oelm.config.methods import METHODS
-from oelm.config.model import GPTConfig, query_key_width
+from oelm.config.model import GPTConfig, Style, query_key_width
 from oelm.config.record import FlopCounts, WeightCounts
 from oelm.method import cost
 from oelm.method.freezing import chosen_layers, frozen_names
@@ -19,16 +19,15 @@ from oelm.method.weights import Product, Role, Weight
 def weight_table(config: GPTConfig, method: Method) -> tuple[Weight, ...]:
     """Every tensor of the model, and the absent ones."""
     width = config.width
-    rows = [
-        Weight(name="token_embedding.weight", role=Role.TOKEN_EMBEDDING, count=config.vocabulary * width),
-        Weight(name="position_embedding.weight", role=Role.POSITION_EMBEDDING, count=config.context * width),
-    ]
+    rows = [Weight(name="token_embedding.weight", role=Role.TOKEN_EMBEDDING, count=config.vocabulary * width)]
+    if config.style is Style.GPT:
+        rows += [Weight(name="position_embedding.weight", role=Role.POSITION_EMBEDDING, count=config.context * width)]
     for layer in range(config.layers):
         rows += _attention_weights(config, method, layer)
         rows += _ffn_weights(config, method, layer)
-        rows += _norm(f"layers.{layer}.attention_norm", width, layer)
-        rows += _norm(f"layers.{layer}.ffn_norm", width, layer)
-    return (*rows, *_norm("final_norm", width, None))
+        rows += _norm(f"layers.{layer}.attention_norm", config, layer)
+        rows += _norm(f"layers.{layer}.ffn_norm", config, layer)
+    return (*rows, *_norm("final_norm", config, None))
 
 
 def _attention_weights(config: GPTConfig, method: Method, layer: int) -> Iterator[Weight]:
@@ -71,9 +70,10 @@ def _ffn_weights(config: GPTConfig, method: Method, layer: int) -> Iterator[Weig
         else [("ffn", units - in_share, False), ("ffn_share", in_share, True)]
     )
     for module, count, is_share in parts:
-        sizes = {"up.weight": count * config.width, "up.bias": count, "down.weight": count * config.width}
-        if module == "ffn":
-            sizes["down.bias"] = config.width
+        biases = {"up.bias": count, **({"down.bias": config.width} if module == "ffn" else {})}
+        matrices = ("up", "down") if config.style is Style.GPT else ("gate", "up", "down")
+        sizes = {f"{matrix}.weight": count * config.width for matrix in matrices}
+        sizes |= biases if config.style is Style.GPT else {}
         for name, size in sizes.items():
             yield Weight(
                 name=f"layers.{layer}.{module}.{name}",
@@ -84,9 +84,9 @@ def _ffn_weights(config: GPTConfig, method: Method, layer: int) -> Iterator[Weig
             )
 
 
-def _norm(name: str, width: int, layer: int | None) -> Iterator[Weight]:
-    for part in ("weight", "bias"):
-        yield Weight(name=f"{name}.{part}", role=Role.NORM, count=width, layer=layer)
+def _norm(name: str, config: GPTConfig, layer: int | None) -> Iterator[Weight]:
+    for part in ("weight", "bias") if config.style is Style.GPT else ("weight",):
+        yield Weight(name=f"{name}.{part}", role=Role.NORM, count=config.width, layer=layer)
 
 
 _BLOCK_MATRICES = frozenset({Role.QUERY, Role.KEY, Role.QUERY_KEY, Role.VALUE, Role.OUTPUT, Role.FFN})
@@ -123,7 +123,7 @@ def trained_query_key_share(config: GPTConfig, method: Method, total_steps: int)
 
 
 def frozen_ratio(config: GPTConfig, method: Method, total_steps: int) -> float:
-    """The share of the block matrices (4 D^2 + 2 D F per layer, absent ones included) frozen at the first step."""
+    """The share of the block matrices (4 D^2 + 2 or 3 D F per layer, absent ones included) frozen at the first step."""
     table = weight_table(config, method)
     matrices = [row for row in table if row.role in _BLOCK_MATRICES and not row.name.endswith("bias")]
     frozen = frozen_names(method.plan, table, 0, total_steps)

@@ -11,6 +11,8 @@ ABSENT = "none"
 
 _NOT_THE_PROBLEM = frozenset({"model.dropout", "model.train_biases", "model.attention"})
 """Settings of the model that say how it is trained."""
+_UNSAID = {"model.style": "gpt"}
+"""What a setting is where a config does not mention it."""
 _SHORT_NAMES = {"data.digest": "data", "train.sequences_per_step": "batch", "optim.warmup_steps": "warmup"}
 
 
@@ -72,7 +74,7 @@ def setting_value(config: RunConfig, path: str) -> str:
     """The value of a setting as a reader would write it: `1e-3`, `200`, `stories-3f2a9c`."""
     if path == "data.digest":
         return f"{config.data.name}-{config.data.digest[:6]}"
-    value = flat_settings(config).get(path, ABSENT)
+    value = flat_settings(config).get(path, _UNSAID.get(path, ABSENT))
     return short_float(value) if isinstance(value, float) else str(value)
 
 

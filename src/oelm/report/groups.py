@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from oelm.config.model import SIZES, GPTConfig, GPTFromRun
+from oelm.config.model import SIZES, GPTConfig, GPTFromRun, Style
 from oelm.config.record import Record
 from oelm.config.run import RunConfig
 from oelm.config.settings import fingerprint
@@ -80,12 +80,13 @@ def _root(arm: Arm, arms: Sequence[Arm]) -> Arm:
 
 
 def size_name(config: RunConfig) -> str:
-    """The size by its name, such as `medium-512`; a pre-trained model by its source."""
+    """The size by its name, such as `medium-512` or `medium-512 llama`; a pre-trained model by its source."""
     model = config.model
     if isinstance(model, GPTConfig):
         shape = (model.layers, model.width, model.heads)
         known = (name for name, size in SIZES.items() if size == shape)
-        return next(known, f"{model.layers}x{model.width}")
+        style = "" if model.style is Style.GPT else f" {model.style.value}"
+        return next(known, f"{model.layers}x{model.width}") + style
     return Path(model.folder).name if isinstance(model, GPTFromRun) else model.source
 
 

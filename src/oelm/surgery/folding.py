@@ -6,8 +6,8 @@ their biases exactly:
     (exp(g_h) S_h^T ((W_Q,h + B A) x + b_q))^T ((W_K,h + B' A') x' + b_k)
 
 Thin heads become as wide as V's by rows of zeros, and their queries longer by sqrt(V/K) because logits are divided by
-sqrt(V) then. Blind attention is that of zeros. Only the key shift looks at another token, and stays outside; a norm is
-not linear, and is refused.
+sqrt(V) then. Blind attention is that of zeros. Rotary positions come after all that, and stay; so does the key shift,
+which looks at another token. A norm is not linear, and is refused.
 """
 
 # H heads  K head width of Q and K  V of values  D model width  E = D + 1
@@ -21,16 +21,22 @@ from torch import Tensor
 
 from oelm.base.errors import ConfigError
 from oelm.config.method import KeySource, Method
-from oelm.config.model import GPTConfig, query_key_width
+from oelm.config.model import GPTConfig, Style, query_key_width
 from oelm.method.projections import HeadShape, frame_matrix, key_heads
 
 
-def refuse_unfoldable(method: Method) -> None:
-    """Refuse what is not linear in x."""
+def refuse_unfoldable(config: GPTConfig, method: Method) -> None:
+    """Refuse what is not linear in x, and thin heads whose pairs do not turn at speeds that V's width has too."""
     if method.extras.norm:
         raise ConfigError(
-            f"{method.name} norms its queries and keys, and GPT-2's attention has no place for that",
+            f"{method.name} norms its queries and keys, and neither GPT-2's attention nor Llama's has a place for that",
             "use it in oelm's own GPT, or train a method without +norm to export",
+        )
+    if config.style is Style.LLAMA and not method.blind and config.head_width % query_key_width(config, method):
+        raise ConfigError(
+            f"{method.name}: Llama's heads have one width, {config.head_width}, and rotary positions of heads of width "
+            f"{method.thin} are among its own only if the one divides the other",
+            f"use it in oelm's own GPT, or train a +thin that divides {config.head_width} to export",
         )
 
 
@@ -58,8 +64,20 @@ def folded_queries_and_keys(
     if method.extras.gain:
         q_HKE = q_HKE * own["gain_H"].exp().view(-1, 1, 1)
     q_HKE = q_HKE * math.sqrt(config.head_width / shape.head_width)
-    rows_of_zeros = (0, 0, 0, config.head_width - shape.head_width)
-    return F.pad(q_HKE, rows_of_zeros).flatten(0, 1), F.pad(k_HKE, rows_of_zeros).flatten(0, 1)
+    return _as_wide_as_values(q_HKE, config).flatten(0, 1), _as_wide_as_values(k_HKE, config).flatten(0, 1)
+
+
+def _as_wide_as_values(w_HKE: Tensor, config: GPTConfig) -> Tensor:
+    """Thin heads with rows of zeros: (H, V, E).
+
+    Rotary positions turn row i of a half at theta^(-2i/K), and of V rows that is the speed of row iV/K of the half.
+    """
+    heads, head_width, columns = w_HKE.shape
+    if config.style is Style.GPT:
+        return F.pad(w_HKE, (0, 0, 0, config.head_width - head_width))
+    between = config.head_width // head_width - 1
+    rows = w_HKE.view(heads, head_width, 1, columns)
+    return F.pad(rows, (0, 0, 0, between)).flatten(1, 2)
 
 
 def _updated(w_HKD: Tensor, side: str, own: Mapping[str, Tensor]) -> Tensor:

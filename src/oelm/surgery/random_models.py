@@ -5,9 +5,24 @@
 
 import torch
 from torch import Tensor
-from transformers import BertConfig, BertForSequenceClassification, GPT2Config, GPT2LMHeadModel
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+)
 
-from oelm.config.model import GPTConfig
+from oelm.config.model import GPTConfig, Style
+from oelm.surgery.as_llama import llama_config
+
+LanguageModel = GPT2LMHeadModel | LlamaForCausalLM
+
+
+def random_language_model(shape: GPTConfig) -> LanguageModel:
+    """GPT-2 or Llama, as the style is."""
+    return random_gpt2(shape) if shape.style is Style.GPT else random_llama(shape)
 
 
 def random_gpt2(shape: GPTConfig) -> GPT2LMHeadModel:
@@ -33,6 +48,13 @@ def random_gpt2(shape: GPTConfig) -> GPT2LMHeadModel:
     )
 
 
+def random_llama(shape: GPTConfig) -> LlamaForCausalLM:
+    """Llama with fused attention (SDPA), no dropout and a tied embedding."""
+    config = llama_config(LlamaConfig, shape.model_copy(update={"dropout": 0.0}), None)
+    config.bos_token_id = config.pad_token_id = 0
+    return LlamaForCausalLM(config)
+
+
 def random_bert(shape: GPTConfig, classes: int) -> BertForSequenceClassification:
     """BERT with a classification head, fused attention and no dropout; `shape.context` is the length of its texts."""
     return BertForSequenceClassification(
@@ -52,14 +74,14 @@ def random_bert(shape: GPTConfig, classes: int) -> BertForSequenceClassification
     )
 
 
-def logits_of(model: GPT2LMHeadModel, tokens_BT: Tensor) -> Tensor:
+def logits_of(model: LanguageModel, tokens_BT: Tensor) -> Tensor:
     """Logits (B, T, V) of a training pass: nothing is cached."""
     logits_BTV: Tensor = model(input_ids=tokens_BT, use_cache=False).logits
     return logits_BTV
 
 
 @torch.no_grad()
-def continue_greedily(model: GPT2LMHeadModel, prompt_BT: Tensor, new: int) -> Tensor:
+def continue_greedily(model: LanguageModel, prompt_BT: Tensor, new: int) -> Tensor:
     """`model.generate` with its cache: the likeliest token `new` times."""
     model.eval()
     continued: Tensor = model.generate(  # type: ignore[misc, assignment]

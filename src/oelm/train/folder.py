@@ -239,10 +239,10 @@ class Heart:
             self._state = self._state.model_copy(update={**changes, "heartbeat_at": time.time()})
             write_text(self._files.state_file, self._state.model_dump_json(indent=2) + "\n")
 
-    def progress(self, **measures: float | int | None) -> None:
+    def progress(self, **changes: object) -> None:
         """Remember where the run is; the next beat writes it."""
         with self._changed:
-            self._state = self._state.model_copy(update=dict(measures))
+            self._state = self._state.model_copy(update=changes)
 
     def stop(self, state: RunState, reason: str | None = None) -> None:
         """Write the final state and end the thread. A full disk must not hide the reason why the run ends."""

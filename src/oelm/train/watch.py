@@ -95,4 +95,4 @@ def _tell(heart: Heart, event: Event, steps: int) -> None:
             seconds_left=(steps - event.step) * event.step_seconds,
         )
     elif isinstance(event, ValidationEvent):
-        heart.progress(perplexity=event.measures.get("perplexity"))
+        heart.progress(measures=event.measures)

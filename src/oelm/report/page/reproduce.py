@@ -9,7 +9,7 @@ from typing import Any
 
 from oelm.config.labelled import HubTask, LabelledData
 from oelm.config.methods import METHODS
-from oelm.config.model import SIZES, GPTConfig, GPTFromRun, HuggingFaceModel
+from oelm.config.model import SIZES, GPTConfig, GPTFromRun, HuggingFaceModel, Style
 from oelm.config.request import TrainRequest, resolve_on
 from oelm.config.run import DataConfig, Precision, RunConfig
 from oelm.report.arms import Arm
@@ -57,6 +57,7 @@ def _all_settings(config: RunConfig, model: GPTConfig) -> dict[str, Any]:
     named = next((name for name, size in SIZES.items() if size == shape), None)
     return {
         **({"size": named} if named else dict(zip(("layers", "width", "heads"), shape, strict=True))),
+        "style": model.style,
         "ffn_width": model.ffn_width,
         "seq_len": model.context,
         "dropout": model.dropout,
@@ -112,7 +113,8 @@ def _model_settings(config: RunConfig) -> dict[str, Any]:
             shape = (model.layers, model.width, model.heads)
             named = next((name for name, size in SIZES.items() if size == shape), None)
             tokenizer = config.data.tokenizer if isinstance(config.data, LabelledData) else None
-            return {"model": "gpt", "size": named, "tokenizer": tokenizer, "dropout": model.dropout}
+            style = None if model.style is Style.GPT else model.style.value
+            return {"model": "gpt", "style": style, "size": named, "tokenizer": tokenizer, "dropout": model.dropout}
 
 
 def _source_settings(data: LabelledData) -> dict[str, Any]:

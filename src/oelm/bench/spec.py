@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from oelm.base.errors import ConfigError
 from oelm.config.method import Method
 from oelm.config.methods import parse_method
-from oelm.config.model import SIZES, Count, GPTConfig, named_size
+from oelm.config.model import SIZES, Count, GPTConfig, Style, default_ffn_width, named_size
 from oelm.config.run import Precision
 from oelm.config.settings import Settings, parse
 
@@ -33,10 +33,12 @@ class What(StrEnum):
 
 
 class Peer(StrEnum):
-    """A GPT that somebody else would have written, of the baseline's size, in a plain loop."""
+    """A model that somebody else would have written, of the baseline's size, in a plain loop."""
 
     HUGGING_FACE = "hugging-face"
+    """GPT-2 or Llama, as the style is."""
     PLAIN = "plain"
+    """A GPT of the gpt style only."""
 
 
 BERT_BASE = "bert-base"
@@ -51,12 +53,13 @@ class BenchRequest(Settings):
     """A measurement as asked for. None stands for a default that depends on what is timed; see `specs_of`."""
 
     what: Annotated[tuple[What, ...], Field(min_length=1)] = (What.TRAIN,)
+    style: Style = Style.GPT
     sizes: tuple[str, ...] = ()
     layers: Count | None = None
     width: Count | None = None
     heads: Count | None = None
     methods: tuple[str, ...] = ()
-    peers: tuple[Peer, ...] = tuple(Peer)
+    peers: tuple[Peer, ...] | None = None
     compiled_peers: bool = False
     reference: str | None = None
     batch_size: Count | None = None
@@ -103,6 +106,10 @@ class BenchSpec(Settings):
             raise ValueError(f"{self.tokens} tokens and a prompt do not fit into a context of {self.shape.context}")
         if self.compile and self.what is What.FINETUNE:
             raise ValueError("fine-tuning is timed as transformers runs it; leave --compile out")
+        if self.shape.style is Style.LLAMA and self.what is What.FINETUNE:
+            raise ValueError("fine-tuning is of a BERT, which has no other style; leave --style out")
+        if self.shape.style is Style.LLAMA and Peer.PLAIN in self.peers:
+            raise ValueError("the plain peer is a GPT with learned positions; beside a Llama, leave it out of --peers")
         if self.reference not in (*self.methods, *self.peers):
             taking_part = ", ".join((*self.methods, *self.peers))
             raise ValueError(f"the reference {self.reference!r} does not take part; choose of {taking_part}")
@@ -148,7 +155,7 @@ def _spec(request: BenchRequest, what: What, size: str) -> BenchSpec:
         "size": "custom" if request.layers or request.width or request.heads else size,
         "shape": _shape(request, what, size),
         "methods": canonical,
-        "peers": request.peers if compared else (),
+        "peers": _peers(request) if compared else (),
         "compiled_peers": request.compiled_peers,
         "reference": request.reference or ("baseline" if "baseline" in canonical else canonical[0]),
         "batch_size": request.batch_size or (8 if finetune else 4),
@@ -159,6 +166,13 @@ def _spec(request: BenchRequest, what: What, size: str) -> BenchSpec:
     return parse(BenchSpec, values, "oelm bench")
 
 
+def _peers(request: BenchRequest) -> tuple[Peer, ...]:
+    """Those asked for, or all that there are of the style."""
+    if request.peers is not None:
+        return request.peers
+    return tuple(Peer) if request.style is Style.GPT else (Peer.HUGGING_FACE,)
+
+
 def _shape(request: BenchRequest, what: What, size: str) -> GPTConfig:
     layers, width, heads = BENCH_SIZES[size] if what is What.FINETUNE else named_size(size)
     width = request.width or width
@@ -166,9 +180,10 @@ def _shape(request: BenchRequest, what: What, size: str) -> GPTConfig:
         "layers": request.layers or layers,
         "width": width,
         "heads": request.heads or heads,
-        "ffn_width": 4 * width,
+        "ffn_width": default_ffn_width(request.style, width),
         "context": request.seq_len or (64 if what is What.FINETUNE else 256),
         "vocabulary": request.vocab_size or (BERT_VOCABULARY if what is What.FINETUNE else 4096),
+        "style": request.style,
     }
     return parse(GPTConfig, values, "oelm bench")
 
