@@ -215,7 +215,7 @@ def test_no_run_is_placed_on_a_gpu_with_a_foreign_process_until_it_goes(
         *command,
         "--gpu-free-gib=8",
         f"--gpu-idle-seconds={seconds}",
-        PYTHONPATH=str(STAND_IN),
+        PYTHONPATH=os.pathsep.join([str(STAND_IN), *filter(None, [os.environ.get("PYTHONPATH")])]),
         CUDA_VISIBLE_DEVICES="0,1",
     )
     assert coordinator.stdout is not None
