@@ -10,8 +10,8 @@ from pathlib import Path
 from oelm.bench.plots import write_plots
 from oelm.bench.show import read_record, relative_to, sheet_markdown
 from oelm.bench.words import machine_line, sheets
-from oelm.report.markdown import report_markdown
-from oelm.report.report import report_runs
+from oelm.report.groups import report_runs
+from oelm.report.write_markdown import as_markdown
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
@@ -19,17 +19,17 @@ RESULTS = ROOT / "results"
 
 def quickstart() -> str:
     """The comparison that `make demo` ends with."""
-    return _folded(report_markdown(report_runs([RESULTS / "quickstart"])))
+    return _folded(as_markdown(report_runs([RESULTS / "quickstart"])))
 
 
 def tinystories() -> str:
     """The screening of frozen-attention variants."""
-    return _folded(report_markdown(report_runs([RESULTS / "tinystories"])))
+    return _folded(as_markdown(report_runs([RESULTS / "tinystories"])))
 
 
 def sst2() -> str:
     """The fine-tuning study."""
-    return _folded(report_markdown(report_runs([RESULTS / "sst2" / "final"])))
+    return _folded(as_markdown(report_runs([RESULTS / "sst2" / "final"])))
 
 
 STUDIES: dict[str, Callable[[], str]] = {

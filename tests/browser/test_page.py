@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from oelm.report.page.write import rendered
-from oelm.report.report import build_report
-from oelm.report.rows import load_records
+from oelm.report.groups import build_report
+from oelm.report.record_files import load_records
+from oelm.report.write_html import as_html
 from report_page.runs import make_study
 
 from .chromium import Chromium
@@ -30,7 +30,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     written = {}
     for name, records in STUDIES.items():
         written[name] = folder / f"{name}.html"
-        written[name].write_text(rendered(build_report(records())), encoding="utf-8")
+        written[name].write_text(as_html(build_report(records())), encoding="utf-8")
     return written
 
 
@@ -68,7 +68,7 @@ def test_nothing_is_asked_of_the_network_and_nothing_complains(chromium: Chromiu
 
 def test_the_answer_is_seen_without_scrolling(chromium: Chromium, page: Path) -> None:
     chromium.open(page, 1280, 800)
-    for selector in (".sentence", ".figures", ".beside"):
+    for selector in (".sentence", ".figures", ".explanations"):
         assert box(chromium, f".page[lang=en] {selector}")["bottom"] <= 800
     names = texts(chromium, ".page[lang=en] .figures dt")
     assert {"n", "95 % interval"} <= set(names)
@@ -212,7 +212,7 @@ def test_names_stay_text(chromium: Chromium, tmp_path: Path) -> None:
         for record in records
     ]
     path = tmp_path / "evil.html"
-    path.write_text(rendered(build_report(named)), encoding="utf-8")
+    path.write_text(as_html(build_report(named)), encoding="utf-8")
     chromium.open(path)
     chromium.settle()
     assert chromium.complaints == []

@@ -1,7 +1,17 @@
 import pytest
 from pydantic import ValidationError
 
-from oelm.config.measure import ACCURACY, BITS_PER_BYTE, BY_TASK, LOSS, PERPLEXITY, Better, Bilingual, Measure, Scale
+from oelm.config.measure import (
+    ACCURACY,
+    BITS_PER_BYTE,
+    BY_TASK,
+    LOSS,
+    PERPLEXITY,
+    Better,
+    Bilingual,
+    CompareScale,
+    Measure,
+)
 
 NAME = Bilingual(english="toy", chinese="玩具")
 
@@ -32,22 +42,27 @@ def test_values_are_written_with_their_units(measure: Measure, value: float, tex
 @pytest.mark.parametrize(
     ("better", "scale", "criterion"),
     [
-        (Better.LOWER, Scale.RATIO, 0.95),
-        (Better.LOWER, Scale.RATIO, 1.0),
-        (Better.HIGHER, Scale.SHARE, 1.05),
-        (Better.HIGHER, Scale.SHARE, -0.5),
-        (Better.HIGHER, Scale.DIFFERENCE, 1.0),
+        (Better.LOWER, CompareScale.RATIO, 0.95),
+        (Better.LOWER, CompareScale.RATIO, 1.0),
+        (Better.HIGHER, CompareScale.SHARE, 1.05),
+        (Better.HIGHER, CompareScale.SHARE, -0.5),
+        (Better.HIGHER, CompareScale.DIFFERENCE, 1.0),
         (Better.LOWER, None, 1.05),
-        (Better.LOWER, Scale.RATIO, None),
+        (Better.LOWER, CompareScale.RATIO, None),
     ],
 )
-def test_a_criterion_lies_on_the_worse_side(better: Better, scale: Scale | None, criterion: float | None) -> None:
+def test_a_criterion_lies_on_the_worse_side(
+    better: Better, scale: CompareScale | None, criterion: float | None
+) -> None:
+    per = "example" if scale is CompareScale.SHARE else "run"
     with pytest.raises(ValidationError):
-        Measure(name="toy", title=NAME, better=better, scale=scale, criterion=criterion)
+        Measure(name="toy", title=NAME, better=better, scale=scale, criterion=criterion, per=per)
 
 
 def test_a_criterion_of_points_may_be_negative() -> None:
-    assert Measure(name="toy", title=NAME, better=Better.HIGHER, scale=Scale.DIFFERENCE, criterion=-2.0).sign == -1
+    assert (
+        Measure(name="toy", title=NAME, better=Better.HIGHER, scale=CompareScale.DIFFERENCE, criterion=-2.0).sign == -1
+    )
 
 
 def test_each_task_is_judged_by_its_first_measure() -> None:

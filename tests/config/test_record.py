@@ -111,7 +111,7 @@ def test_sums() -> None:
 def test_a_record_carries_its_measures_and_an_older_one_has_those_of_its_task() -> None:
     old = make_record(run_config(), 2.5)
     assert old.measures == ()
-    assert [measure.name for measure in old.declared] == ["perplexity", "loss", "bits_per_byte"]
+    assert [measure.name for measure in old.declared] == ["perplexity", "bits_per_byte", "loss"]
     toy = Measure(name="toy", title=Bilingual(english="toy", chinese="玩具"), better=Better.HIGHER)
     new = Record.model_validate(old.model_copy(update={"measures": (toy,)}).model_dump(mode="json"))
     assert new.declared == (toy,)

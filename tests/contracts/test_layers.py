@@ -55,9 +55,9 @@ def test_every_room_has_a_level() -> None:
         ("oelm.method.cost", "from oelm.model.gpt import GPT"),
         ("oelm.method.cost", "from oelm.data import batches"),
         ("oelm.train.loop", "def f():\n    from oelm.evaluate.generation import generate"),
-        ("oelm.report.rows", "from oelm import experiments"),
-        ("oelm.report.rows", "from oelm import GPT"),
-        ("oelm.report.rows", "import oelm"),
+        ("oelm.report.groups", "from oelm import experiments"),
+        ("oelm.report.groups", "from oelm import GPT"),
+        ("oelm.report.groups", "import oelm"),
         ("oelm.config.run", "if TYPE_CHECKING:\n    import oelm.cli.main"),
     ],
 )

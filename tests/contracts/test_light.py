@@ -46,7 +46,7 @@ def test_a_command_that_does_not_compute_loads_nothing_heavy(arguments: list[str
 
 def test_light_rooms_load_nothing_heavy() -> None:
     light = [module for module in sources() if module == "oelm" or module.startswith(LIGHT_ROOMS)]
-    assert "oelm.report.comparison" in light
+    assert "oelm.report.findings" in light
     assert loaded_by("".join(f"import {module}\n" for module in light)) == "[]"
 
 

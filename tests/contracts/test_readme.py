@@ -14,8 +14,8 @@ from oelm.config.methods import parse_method
 from oelm.config.request import TrainRequest, model_config
 from oelm.data.stories import story
 from oelm.model.ledger import count_flops
-from oelm.report.report import report_runs
-from oelm.report.statistics import Verdict
+from oelm.report.groups import report_runs
+from oelm.report.verdicts import Verdict
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -127,9 +127,9 @@ def test_the_documents_name_plots_that_exist():
 
 def test_what_is_said_of_the_screening_is_what_its_records_show():
     (group,) = report_runs([ROOT / "results/tinystories"]).groups
-    findings = {finding.arm.label: finding for finding in group.comparison.findings}
+    findings = {finding.arm.label: finding for finding in group.findings}
     text = " ".join(README.split())
-    same_length = [findings[name].arm.mean_perplexity for name in ("oelm", "oelm-random-matched")]
+    same_length = [findings[name].mean for name in ("oelm", "oelm-random-matched")]
     assert "{:.2f} against {:.2f}".format(*same_length) in text
     assert [name for name, row in findings.items() if row.is_primary] == ["oelm-core"]
     assert findings["oelm-core"].verdict is Verdict.NON_INFERIOR

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from oelm.base.errors import ConfigError
 from oelm.config.registered import RegisteredPlan, file_digest
 from oelm.config.study import PlanStamp
 from oelm.experiments.register import register, under_plan
-from oelm.report.output import OutputFormat, compare_and_write
+from oelm.report.groups import report_runs
+from oelm.report.write_markdown import as_markdown
 from train.toys import trained
 
 from .toy_studies import runs_of, write_study
@@ -99,9 +99,7 @@ def test_a_damaged_plan_is_not_passed_over(tmp_path: Path) -> None:
         registered(tmp_path)
 
 
-def test_a_comparison_says_by_what_plan_and_which_runs_are_missing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_comparison_says_by_what_plan_and_which_runs_are_missing(tmp_path: Path) -> None:
     short = {"steps": 5, "validate_every": 5, "save_every": 5}
     stamp = registered(tmp_path, train=short)
     out = tmp_path / "out"
@@ -113,8 +111,7 @@ def test_a_comparison_says_by_what_plan_and_which_runs_are_missing(
         assert record.fingerprint == run.config.model_copy(update={"study": None}).fingerprint
 
     def said(*paths: Path) -> str:
-        compare_and_write(paths, None, Console(width=500), OutputFormat.MARKDOWN)
-        return capsys.readouterr().out
+        return as_markdown(report_runs(paths))
 
     line = f"Plan registered {stamp.registered_at} by commit {(stamp.git_commit or '?')[:12]}"
     for paths in ((out,), (out / "final",), tuple(run.folder for run in runs[:3])):

@@ -19,7 +19,7 @@ from oelm.experiments.matrix import StudyRun, StudyRuns
 from oelm.experiments.resolving import resolve_for_plan, training_set
 from oelm.experiments.study import Study, StudyFile
 from oelm.experiments.study_plan import planned_counts
-from oelm.report.planned import planned_confounds
+from oelm.report.confounds import planned_confounds
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "experiments"

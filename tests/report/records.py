@@ -1,6 +1,8 @@
 """Records of runs that never ran, built from the real schema."""
 
+import math
 from pathlib import Path
+from typing import Literal
 
 from oelm.base.files import write_json
 from oelm.config.method import Method, Projection, Scale
@@ -9,6 +11,7 @@ from oelm.config.model import GPTConfig, Style
 from oelm.config.record import (
     CurvePoint,
     Environment,
+    Evaluation,
     FlopCounts,
     FreezeAudit,
     LayerGeometry,
@@ -71,7 +74,7 @@ def make_record(
         fingerprint=config.fingerprint,
         config=config,
         # The best loss is lower than the last on purpose: a report that took it would show.
-        result=Result(loss=loss, measures={}, best_step=300, best_loss=loss - 0.3),
+        result=Result(loss=loss, measures=_measures(loss, bytes_per_token), best_step=300, best_loss=loss - 0.3),
         curve=(CurvePoint(step=400, tokens=800_000, seconds=12.0, loss=loss, train_loss=loss + 0.1),),
         counts=_counts(frozen, later),
         flops=FlopCounts(
@@ -99,6 +102,40 @@ def make_arm(
     return [make_record(make_config(method, seed, **settings), loss) for seed, loss in by_seed.items()]  # type: ignore[arg-type]
 
 
+EXAMPLES = 1000
+
+
+def finetuned(method: str, accuracies: tuple[float, ...], lr: float = 1e-4, examples: int = EXAMPLES) -> list[Record]:
+    """One run per accuracy, with seeds 0, 1, ...; the best checkpoint is half a point better."""
+    return [
+        make_record(make_config(method, seed, lr=lr), 0.5).model_copy(
+            update={
+                "task": "classification",
+                "evaluations": (
+                    _evaluation(accuracy, "last", examples),
+                    _evaluation(accuracy + 0.005, "best", examples),
+                ),
+            }
+        )
+        for seed, accuracy in enumerate(accuracies)
+    ]
+
+
+def _evaluation(accuracy: float, checkpoint: Literal["last", "best"], examples: int) -> Evaluation:
+    """The first examples are right, the rest wrong: arms agree on what is easy."""
+    labels = [index % 2 for index in range(examples)]
+    right = round(accuracy * examples)
+    predictions = [label if index < right else 1 - label for index, label in enumerate(labels)]
+    return Evaluation(
+        name="dev",
+        checkpoint=checkpoint,
+        step=10,
+        measures={"accuracy": right / examples, "f1": accuracy, "loss": 0.4},
+        predictions=" ".join(map(str, predictions)),
+        labels=" ".join(map(str, labels)),
+    )
+
+
 def shifted(by: tuple[float, ...], losses: tuple[float, ...] = BASELINE_LOSSES) -> tuple[float, ...]:
     return tuple(loss + difference for loss, difference in zip(losses, by, strict=True))
 
@@ -108,6 +145,11 @@ def write_run(folder: Path, record: Record) -> Path:
     write_yaml(record.config, folder / "config.yaml")
     write_json(folder / "record.json", record.model_dump(mode="json"))
     return folder
+
+
+def _measures(loss: float, bytes_per_token: float | None) -> dict[str, float]:
+    measures = {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
+    return measures | ({"bits_per_byte": loss / math.log(2) / bytes_per_token} if bytes_per_token else {})
 
 
 def _counts(frozen: int, later: int) -> WeightCounts:

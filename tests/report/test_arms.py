@@ -1,10 +1,9 @@
-import math
-
 import pytest
 
-from oelm.report.arms import group_into_arms
+from oelm.config.model import Style
+from oelm.report.arms import group_into_arms, size_name
 
-from .records import make_arm, make_config, make_record
+from .records import make_arm, make_config
 
 
 def labels(records: list) -> list[str]:
@@ -14,8 +13,8 @@ def labels(records: list) -> list[str]:
 def test_runs_that_differ_in_seed_are_one_arm_sorted_by_seed() -> None:
     (arm,) = group_into_arms(make_arm("oelm", {2: 2.7, 0: 2.5, 1: 2.6}))
     assert arm.label == "oelm"
-    assert arm.losses == {0: 2.5, 1: 2.6, 2: 2.7}
-    assert list(arm.losses) == [0, 1, 2]
+    assert arm.seeds == (0, 1, 2)
+    assert [record.loss for record in arm.records] == [2.5, 2.6, 2.7]
 
 
 @pytest.mark.parametrize(
@@ -43,18 +42,7 @@ def test_one_method_under_two_spellings_is_one_arm() -> None:
     assert labels(neighbour) == ["oelm-random-matched", "oelm-random"]
 
 
-def test_the_last_step_is_the_result_and_the_mean_is_geometric() -> None:
-    (arm,) = group_into_arms(make_arm("oelm", (2.0, 3.0)))
-    assert arm.perplexities == pytest.approx((math.exp(2), math.exp(3)))
-    assert arm.mean_perplexity == pytest.approx(math.exp(2.5))
-    assert arm.bits_per_byte == pytest.approx(2.5 / math.log(2) / 3.2)
-
-
-def test_bits_per_byte_need_the_bytes() -> None:
-    record = make_record(make_config("oelm", 0), 2.5, bytes_per_token=None)
-    assert group_into_arms([record])[0].bits_per_byte is None
-
-
-def test_a_loss_gone_wild_does_not_overflow() -> None:
-    (arm,) = group_into_arms(make_arm("oelm", (5000.0,)))
-    assert arm.mean_perplexity == math.inf
+def test_sizes_have_names() -> None:
+    assert size_name(make_config("oelm", 0)) == "tiny"
+    assert size_name(make_config("oelm", 0, width=64)) == "2x64"
+    assert size_name(make_config("oelm", 0, style=Style.LLAMA)) == "tiny llama"

@@ -1,6 +1,5 @@
-"""The original study's figures as its documents print them, typed here once more."""
+"""The original study's figures, as the package keeps them and as its documents print them, typed here once more."""
 
-import json
 import math
 
 import pytest
@@ -8,11 +7,10 @@ import pytest
 from oelm.config.original_study import original_records
 from oelm.config.record import Record
 from oelm.report.confounds import ConfoundKind
-from oelm.report.markdown import report_markdown
-from oelm.report.plain import report_json
-from oelm.report.report import Report, build_report
-from oelm.report.statistics import Verdict
-from oelm.report.texts import TEXTS, Language
+from oelm.report.groups import Report, build_report
+from oelm.report.texts import Language
+from oelm.report.verdicts import Verdict
+from oelm.report.write_markdown import as_markdown
 
 from .records import BASELINE_LOSSES, make_arm
 
@@ -162,8 +160,8 @@ def test_ratios_are_those_of_its_tables_and_there_is_no_verdict(run: str, contro
     _, finding = by_id(run)
     assert finding.control is not None
     assert finding.control.records[0].reported.id == control
-    assert finding.estimate.ratio == pytest.approx(ratio, abs=5e-4)
-    assert finding.estimate.interval is None
+    assert finding.estimate.value == pytest.approx(ratio, abs=5e-4)
+    assert finding.estimate.ends is None
     assert finding.verdict is Verdict.NO_VERDICT
 
 
@@ -172,8 +170,8 @@ def test_ratios_are_those_of_its_tables_and_there_is_no_verdict(run: str, contro
 )
 def test_accuracies_in_points_and_as_share(run: str, points: float, share: float) -> None:
     _, finding = by_id(run)
-    assert finding.points.value == pytest.approx(points)
-    assert finding.share.value == pytest.approx(share, abs=5e-4)
+    assert finding.shown.value == pytest.approx(points)
+    assert finding.estimate.value == pytest.approx(share, abs=5e-4)
     assert finding.verdict is Verdict.NO_VERDICT
 
 
@@ -197,7 +195,7 @@ def test_it_has_exactly_its_confounds(run: str, expected: set[ConfoundKind]) -> 
 
 
 def test_the_only_gap_of_scale_is_between_orthogonal_and_random() -> None:
-    gaps = [gap for group in REPORT.groups if group.comparison for gap in group.comparison.scale_gaps]
+    gaps = [gap for group in REPORT.groups for gap in group.scale_gaps]
     ids = [(gap.one.records[0].reported.id, gap.other.records[0].reported.id) for gap in gaps]
     assert ids == [("GPT-02", "GPT-03")]
     assert gaps[0].one_norm / gaps[0].other_norm == pytest.approx(2.21, abs=0.01)  # squared: the logits, about fivefold
@@ -210,7 +208,7 @@ def test_the_trend_says_that_steps_differ_too() -> None:
 
 
 def test_a_reported_speed_up_beyond_the_arithmetic_is_marked() -> None:
-    speed = {row.arm.records[0].reported.id: row for group in REPORT.groups for row in group.speed}  # type: ignore[union-attr]
+    speed = {row.arm.records[0].reported.id: row for group in REPORT.groups for row in group.costs}  # type: ignore[union-attr]
     assert speed["M512-OELM"].exceeds_bound
     assert speed["GPT-03"].exceeds_bound
     assert not speed["GPT-02"].exceeds_bound
@@ -219,7 +217,7 @@ def test_a_reported_speed_up_beyond_the_arithmetic_is_marked() -> None:
 
 
 def test_the_markdown_says_that_time_was_saved_beyond_the_arithmetic() -> None:
-    text = report_markdown(REPORT)
+    text = as_markdown(REPORT)
     assert "oelm-global took 23.1 % less time than baseline, but the method saves only 2.3 % of the arithmetic" in text
     assert "oelm-random took 8.1 % less time than baseline" in text
     assert "baseline: Converged at 2.5 epochs." in text
@@ -227,12 +225,11 @@ def test_the_markdown_says_that_time_was_saved_beyond_the_arithmetic() -> None:
 
 @pytest.mark.parametrize("language", Language)
 def test_it_renders_in_both_languages_with_every_figure(language: Language) -> None:
-    text = report_markdown(REPORT, TEXTS[language])
+    text = as_markdown(REPORT, language)
     for *_, perplexity in LANGUAGE_MODELS.values():
         assert f" {perplexity:.2f} " in text
     for _, _, accuracy, _ in CLASSIFIERS.values():
         assert f" {100 * accuracy:.2f} " in text
-    json.dumps(report_json(REPORT, TEXTS[language]), allow_nan=False)
 
 
 def test_a_reproduction_stands_beside_it_and_is_never_mixed_with_it() -> None:
@@ -242,9 +239,9 @@ def test_a_reproduction_stands_beside_it_and_is_never_mixed_with_it() -> None:
     ]
     report = build_report([*ours, *original_records()])
     assert len(report.groups) == len(REPORT.groups) + 1
-    rows = {(row.ours.arm.label, row.id) for row in report.beside}
+    rows = {(row.ours.arm.label, row.id) for row in report.reported}
     assert rows == {("baseline", "M512-GPT"), ("baseline", "GPT-01"), ("oelm", "GPT-02")}
-    row = next(row for row in report.beside if row.id == "GPT-02")
+    row = next(row for row in report.reported if row.id == "GPT-02")
     assert ("lr", "3e-4", "1e-3") in row.differs
     assert not any(name == "beta2" for name, *_ in row.differs)
 

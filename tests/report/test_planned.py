@@ -2,9 +2,9 @@ import pytest
 
 from oelm.config.original_study import original_records
 from oelm.config.study import StudyRole, Tuning
-from oelm.report.confounds import ConfoundKind
-from oelm.report.planned import planned_confounds, planned_sentence
-from oelm.report.texts import CHINESE
+from oelm.report.confounds import ConfoundKind, planned_confounds
+from oelm.report.sentences import planned_sentence
+from oelm.report.texts import Language, Texts
 
 from .records import make_config
 
@@ -61,7 +61,7 @@ def test_arms_go_by_the_names_that_are_given() -> None:
     configs = plan("baseline", "oelm", seeds=(0,))
     (found,) = planned_confounds(configs, ["GPT-01", "GPT-02"])
     assert planned_sentence(found).startswith("GPT-02 against GPT-01: one paired seed only")
-    assert planned_sentence(found, CHINESE).startswith("GPT-02 对 GPT-01：只有一个配对种子")
+    assert planned_sentence(found, Texts(Language.CHINESE)).startswith("GPT-02 对 GPT-01：只有一个配对种子")
 
 
 def test_the_original_study_has_exactly_its_confounds() -> None:

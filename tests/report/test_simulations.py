@@ -1,4 +1,4 @@
-"""Studies simulated by the ten thousand, judged by the very functions that judge a real one.
+"""Studies simulated by the ten thousand, judged by `judge`, the very function that judges a real one.
 
 Every arm is truly at the margin (ratio 1.05) unless said otherwise, so each *non-inferior* is wrong. Beside each
 promise stands a twin that breaks it: the shortcut that this code does not take.
@@ -10,9 +10,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from oelm.report.blocks import Contrast, chosen_contrast, paired_contrast, pooled_contrast
-from oelm.report.family import family_confidences
-from oelm.report.resampling import draw, resample
+from oelm.config.measure import ACCURACY, PERPLEXITY, CompareScale
+from oelm.report.contrasts import Contrast, draw, paired_contrast, pooled_contrast
+from oelm.report.verdicts import Judgement, Sample, Verdict, family_confidences, judge
 
 pytestmark = pytest.mark.slow
 
@@ -48,53 +48,57 @@ def simulated(design: str, truth: float = MARGIN, studies: int = STUDIES) -> np.
     return noise + above + generator.normal(0, 0.05, (studies, 1, seeds))
 
 
-def chosen(losses: np.ndarray) -> list[Contrast]:
-    """Of every arm with the control."""
-    return [chosen_contrast(losses, arm, 0)[0] for arm in range(1, losses.shape[-2])]
+def judged(losses: np.ndarray, primary: int | None = 1) -> list[Judgement]:
+    """Every arm against the control, as a report would judge it."""
+    found = judge(Sample(losses), [None, *[0] * (losses.shape[-2] - 1)], PERPLEXITY, 1.05, primary)
+    return [each for each in found if each is not None]
 
 
-def half_widths(contrasts: list[Contrast], primary: int | None = 0) -> np.ndarray:
-    """(studies, arms): of the intervals that a report would show."""
+def wrong_somewhere(losses: np.ndarray, primary: int | None = 1) -> float:
+    """The share of studies with a wrong *non-inferior* (or *better*)."""
+    wrong = [np.isin(each.verdict, (Verdict.NON_INFERIOR, Verdict.BETTER)) for each in judged(losses, primary)]
+    return float(np.any(wrong, axis=0).mean())
+
+
+def plain_judged(losses: np.ndarray) -> list[Judgement]:
+    """Each arm by itself with the model that was chosen for it, uncorrected."""
+    return [judged(losses, primary=arm)[arm - 1] for arm in range(1, losses.shape[-2])]
+
+
+def pooled_wrong_somewhere(losses: np.ndarray) -> float:
+    """The same with the pooled interval, whatever the variances."""
+    contrasts = [pooled_contrast(losses, arm, 0) for arm in range(1, losses.shape[1])]
     p_values = np.stack([contrast.p_value(MARGIN) for contrast in contrasts], axis=-1)
-    confidences = family_confidences(p_values, primary)
-    return np.stack([each.half_width(confidences[:, place]) for place, each in enumerate(contrasts)], axis=-1)
-
-
-def means(contrasts: list[Contrast]) -> np.ndarray:
-    return np.stack([contrast.mean for contrast in contrasts], axis=-1)
-
-
-def wrong_somewhere(contrasts: list[Contrast], primary: int | None = 0) -> float:
-    """The share of studies with a wrong *non-inferior*."""
-    return float((means(contrasts) + half_widths(contrasts, primary) <= MARGIN).any(axis=-1).mean())
+    confidences = family_confidences(p_values, 0)
+    upper = [each.mean + each.half_width(confidences[:, place]) for place, each in enumerate(contrasts)]
+    return float(np.any([end <= MARGIN for end in upper], axis=0).mean())
 
 
 # --- wrong verdicts ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("design", DESIGNS)
-@pytest.mark.parametrize("primary", [0, None])
+@pytest.mark.parametrize("primary", [1, None])
 def test_wrong_non_inferior_is_rare_family_wise(design: str, primary: int | None) -> None:
-    assert wrong_somewhere(chosen(simulated(design)), primary) <= 0.05 + MONTE_CARLO
+    assert wrong_somewhere(simulated(design), primary) <= 0.05 + MONTE_CARLO
 
 
 def test_twin_without_correction_it_is_not_rare() -> None:
-    contrasts = chosen(simulated("noisy control of nine arms"))
-    plain = np.stack([contrast.half_width(0.95) for contrast in contrasts], axis=-1)
-    assert (means(contrasts) + plain <= MARGIN).any(axis=-1).mean() > 0.06
+    plain = plain_judged(simulated("noisy control of nine arms"))
+    wrong = [np.isin(each.verdict, (Verdict.NON_INFERIOR, Verdict.BETTER)) for each in plain]
+    assert np.any(wrong, axis=0).mean() > 0.06
 
 
 @pytest.mark.parametrize("design", ["noisy primary arm", "noisy control", "noisy control of nine arms"])
 def test_twin_always_pooling_is_not_rare_either(design: str) -> None:
-    losses = simulated(design)
-    assert wrong_somewhere([pooled_contrast(losses, arm, 0) for arm in range(1, losses.shape[1])]) > 0.07
+    assert pooled_wrong_somewhere(simulated(design)) > 0.07
 
 
 @pytest.mark.parametrize("design", DESIGNS)
 def test_wrong_claims_about_a_ratio_of_one_are_rare_too(design: str) -> None:
-    contrasts = chosen(simulated(design, truth=0.0))
-    assert (means(contrasts) + half_widths(contrasts) < 0).any(axis=-1).mean() <= 0.05 + MONTE_CARLO  # better
-    assert (means(contrasts) - half_widths(contrasts) > 0).any(axis=-1).mean() <= 0.05 + MONTE_CARLO  # measurably worse
+    intervals = [each.estimate for each in judged(simulated(design, truth=0.0))]
+    assert np.any([each.upper < 1 for each in intervals], axis=0).mean() <= 0.05 + MONTE_CARLO  # better
+    assert np.any([each.lower > 1 for each in intervals], axis=0).mean() <= 0.05 + MONTE_CARLO  # measurably worse
 
 
 # --- learning rates chosen first -----------------------------------------------------------------------------------
@@ -126,7 +130,7 @@ def at_rates(final: np.ndarray, rates: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("seeds", [3, 5])
 def test_a_choice_on_another_seed_followed_by_confirmation_does_not_flatter(seeds: int) -> None:
     final, tuning = tuned_losses(seeds=seeds)
-    assert wrong_somewhere(chosen(at_rates(final, tuning.argmin(axis=-1)))) <= 0.05 + MONTE_CARLO
+    assert wrong_somewhere(at_rates(final, tuning.argmin(axis=-1))) <= 0.05 + MONTE_CARLO
 
 
 @pytest.mark.parametrize("seeds", [3, 5])
@@ -134,23 +138,28 @@ def test_it_does_not_even_if_only_the_arms_were_tuned(seeds: int) -> None:
     final, tuning = tuned_losses(seeds=seeds)
     rates = tuning.argmin(axis=-1)
     rates[:, 0] = 0
-    assert wrong_somewhere(chosen(at_rates(final, rates))) <= 0.05 + MONTE_CARLO
+    assert wrong_somewhere(at_rates(final, rates)) <= 0.05 + MONTE_CARLO
 
 
 def test_twin_a_choice_on_the_seeds_that_judge_it_flatters() -> None:
     final, _ = tuned_losses(seeds=5)
     rates = final.mean(axis=-1).argmin(axis=-1)
     rates[:, 0] = 0
-    assert wrong_somewhere(chosen(at_rates(final, rates))) > 0.065
+    assert wrong_somewhere(at_rates(final, rates)) > 0.065
 
 
 # --- coverage ----------------------------------------------------------------------------------------------------
 
 
-def coverage(contrasts: list[Contrast], truth: float = MARGIN, shown: bool = False) -> np.ndarray:
-    """Of each arm's interval: at 95 %, or as a report would show it."""
-    widths = half_widths(contrasts) if shown else np.stack([each.half_width(0.95) for each in contrasts], axis=-1)
-    return (np.abs(means(contrasts) - truth) <= widths).mean(axis=0)
+def coverage(contrasts: list[Contrast]) -> np.ndarray:
+    """Of each 95 % interval."""
+    return np.array([(np.abs(each.mean - MARGIN) <= each.half_width(0.95)).mean() for each in contrasts])
+
+
+def shown_coverage(judgements: list[Judgement]) -> np.ndarray:
+    """Of each interval as a report would show it."""
+    ends = [each.estimate for each in judgements]
+    return np.array([((each.lower <= 1.05) & (each.upper >= 1.05)).mean() for each in ends])
 
 
 def test_pooled_and_paired_intervals_cover_at_95_percent() -> None:
@@ -173,7 +182,7 @@ def test_paired_intervals_do_so_whatever_the_variances(design: str) -> None:
 @pytest.mark.parametrize("design", DESIGNS)
 def test_the_chosen_intervals_cover_at_least_about_that(design: str) -> None:
     """Choosing costs at most one point where the variances differ and gives two away where they do not."""
-    lowest = coverage(chosen(simulated(design))).min()
+    lowest = shown_coverage(plain_judged(simulated(design))).min()
     assert lowest >= 0.94 - MONTE_CARLO
     if design in ("equal", "three arms", "five seeds"):
         assert 0.95 <= lowest <= 0.985
@@ -181,7 +190,7 @@ def test_the_chosen_intervals_cover_at_least_about_that(design: str) -> None:
 
 @pytest.mark.parametrize("design", DESIGNS)
 def test_shown_intervals_cover_too(design: str) -> None:
-    assert coverage(chosen(simulated(design)), shown=True).min() >= 0.94 - MONTE_CARLO
+    assert shown_coverage(judged(simulated(design))).min() >= 0.94 - MONTE_CARLO
 
 
 def test_twin_the_normal_quantile_does_not_cover() -> None:
@@ -212,13 +221,16 @@ def classified(of_seeds: float, of_examples: float, generator: np.random.Generat
 
 @cache
 def accuracy_coverage(of_seeds: float, of_examples: float) -> dict[str, float]:
-    generator, draws = np.random.default_rng(3), draw(SEEDS, EXAMPLES, replicates=500)
+    generator, draws = np.random.default_rng(3), draw(SEEDS, EXAMPLES)
+    points = ACCURACY.model_copy(update={"scale": CompareScale.DIFFERENCE, "shown_as": None, "criterion": -5.0})
     hits = {"ours": 0, "percentiles": 0, "seeds only": 0}
     for _ in range(CLASSIFIERS):
         arm, control = classified(of_seeds, of_examples, generator)
-        found = resample(arm, control, draws).points
-        hits["ours"] += abs(float(found.mean)) <= float(found.half_width(0.95))
-        difference = 100 * (arm.astype(float) - control)
+        outcomes = 100 * np.stack([control, arm]).astype(float)
+        found = judge(Sample(outcomes.mean(axis=-1), outcomes), [None, 0], points, -5.0)[1]
+        assert found is not None
+        hits["ours"] += bool(found.estimate.lower <= 0 <= found.estimate.upper)
+        difference = outcomes[1] - outcomes[0]
         replicates = ((draws.examples_RE @ difference.T) * draws.seeds_RS).sum(axis=1)
         low, high = np.percentile(replicates, [2.5, 97.5])
         hits["percentiles"] += low <= 0 <= high

@@ -4,7 +4,7 @@ import pytest
 
 from oelm.config.record import CurvePoint, Record
 from oelm.report.arms import group_into_arms
-from oelm.report.page.curves import LONGEST_CURVE, MOST_POINTS, curve_data, points_per_curve, safe_json, thinned
+from oelm.report.curves import LONGEST_CURVE, MOST_POINTS, curve_data, points_per_curve, safe_json, thinned
 from report.records import make_config, make_record
 
 

@@ -12,14 +12,14 @@ import pytest
 
 from oelm.config.original_study import original_records
 from oelm.config.record import Record
-from oelm.report.page.compose import compose
-from oelm.report.page.content import Content
-from oelm.report.page.html import prose
-from oelm.report.page.words import CHINESE
-from oelm.report.page.write import PageFormat, rendered
-from oelm.report.report import build_report
-from oelm.report.rows import load_records
-from oelm.report.texts import Language
+from oelm.report.compose import compose
+from oelm.report.content import Content
+from oelm.report.groups import build_report
+from oelm.report.record_files import load_records
+from oelm.report.texts import Language, Texts
+from oelm.report.write_html import as_html, prose
+from oelm.report.write_json import as_json
+from oelm.report.write_markdown import as_markdown
 from report.records import make_arm, make_config, make_record
 
 from .runs import make_study, make_tuned_study
@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HAN = re.compile(r"[\u4e00-\u9fff]")
 
 
-class Texts(HTMLParser):
+class Page(HTMLParser):
     """The visible text and the elements of each language's part."""
 
     def __init__(self, page: str) -> None:
@@ -78,13 +78,14 @@ def records(request: pytest.FixtureRequest) -> list[Record]:
 def test_every_study_renders_in_every_format(records: list[Record]) -> None:
     report = build_report(records)
     for language in Language:
-        assert f'<html lang="{language}">' in rendered(report, PageFormat.HTML, language)
-        assert rendered(report, PageFormat.MARKDOWN, language).startswith("# ")
-        assert json.loads(rendered(report, PageFormat.JSON, language), parse_constant=pytest.fail)["groups"]
+        assert f'<html lang="{language}">' in as_html(report, language)
+        assert as_markdown(report, language, whole=True).startswith("# ")
+        assert as_markdown(report, language)
+    assert json.loads(as_json(report), parse_constant=pytest.fail)["groups"]
 
 
 def test_the_languages_say_the_same(records: list[Record]) -> None:
-    page = Texts(rendered(build_report(records)))
+    page = Page(as_html(build_report(records)))
     assert page.elements["en"] == page.elements["zh"]
     assert len(page.texts["en"]) == len(page.texts["zh"])
     assert not HAN.search("".join(page.texts["en"]))
@@ -92,19 +93,19 @@ def test_the_languages_say_the_same(records: list[Record]) -> None:
 
 def test_no_english_is_left_in_the_chinese_part() -> None:
     """Three words of English in a row: names, commands and units aside, there is no such thing."""
-    page = Texts(rendered(build_report(make_study())))
+    page = Page(as_html(build_report(make_study())))
     sentences = [text for text in page.texts["zh"] if re.search(r"[a-z]{2,} [a-z]{2,} [a-z]{2,}", text)]
     assert [text for text in sentences if "oelm train" not in text] == []
 
 
 def test_nothing_is_fetched(records: list[Record]) -> None:
-    page = Texts(rendered(build_report(records)))
+    page = Page(as_html(build_report(records)))
     assert [address for address in page.addresses if not address.startswith(("#", "data:"))] == []
-    assert not re.search(r"url\((?!#)|@import|fetch\(|XMLHttpRequest", rendered(build_report(records)))
+    assert not re.search(r"url\((?!#)|@import|fetch\(|XMLHttpRequest", as_html(build_report(records)))
 
 
 def test_links_lead_somewhere(records: list[Record]) -> None:
-    text = rendered(build_report(records))
+    text = as_html(build_report(records))
     anchors = re.findall(r' id="([^"]+)"', text)
     assert len(anchors) == len(set(anchors))
     assert set(re.findall(r'href="#([^"]+)"', text)) <= set(anchors)
@@ -113,13 +114,13 @@ def test_links_lead_somewhere(records: list[Record]) -> None:
 def test_names_are_escaped() -> None:
     evil = "</script><script>alert(1)</script>"
     study = [renamed(record, evil) for record in make_study(["baseline", "oelm"])]
-    text = rendered(build_report(study))
+    text = as_html(build_report(study))
     assert evil not in text
     assert "alert(1)" in text
     assert text.count("<script") == 2
     assert (
         "<script"
-        not in rendered(build_report(study), PageFormat.MARKDOWN)
+        not in as_markdown(build_report(study), whole=True)
         .replace("\\<script", "")
         .replace(f"`baseline{evil}`", "")
         .replace(f"`oelm{evil}`", "")
@@ -149,8 +150,9 @@ def test_the_page_opens_with_the_primary_arm() -> None:
 def test_all_seeds_stand_beside_the_verdict() -> None:
     experiment = first(make_study(seeds=4)).experiments[0]
     assert [mark.seed for mark in experiment.verdict.seeds] == [0, 1, 2, 3]
-    assert experiment.forest is not None
-    lanes = [lane for group in experiment.forest.groups for lane in group.lanes]
+    forest = experiment.rows[0].forest
+    assert forest is not None
+    lanes = [lane for group in forest.groups for lane in group.lanes]
     assert len(lanes) == 9
     assert all(len(lane.seeds) == 4 for lane in lanes)
 
@@ -158,19 +160,23 @@ def test_all_seeds_stand_beside_the_verdict() -> None:
 def test_confounds_stand_beside_the_verdict() -> None:
     runs = [*make_arm("baseline", (2.5, 2.6, 2.7)), *make_arm("oelm", (2.6, 2.7, 2.8), lr=3e-4)]
     experiment = first(runs).experiments[0]
-    assert any("lr differs (3e-4 against 1e-3)" in remark for remark in experiment.verdict.beside)
-    assert experiment.forest is not None
-    assert experiment.forest.groups[0].lanes[0].confounds == "confounds: 1"
+    assert any("lr differs (3e-4 against 1e-3)" in remark for remark in experiment.verdict.explanations)
+    forest = experiment.rows[0].forest
+    assert forest is not None
+    assert forest.groups[0].lanes[0].confounds == "confounds: 1"
     clean = first([*make_arm("baseline", (2.5, 2.6, 2.7)), *make_arm("oelm", (2.6, 2.7, 2.8))]).experiments[0]
-    assert clean.verdict.beside[0].startswith("Nothing was found")
+    assert clean.verdict.explanations[0].startswith("Nothing was found")
 
 
 def test_the_original_study_is_shown_as_reported() -> None:
     content = first(list(original_records()), language=Language.CHINESE)
     assert content.overview is not None
     assert len(content.overview.tables[0].rows) == len(content.experiments)
-    assert all(experiment.before[0].title == CHINESE.reported for experiment in content.experiments)
-    sections = {section.anchor for experiment in content.experiments for section in experiment.after}
+    assert all(
+        experiment.rows[0].figures.title == Texts(Language.CHINESE)("reported_figures")
+        for experiment in content.experiments
+    )
+    sections = {section.anchor for experiment in content.experiments for section in experiment.views}
     assert "geometry" not in sections
 
 
@@ -180,13 +186,13 @@ def test_a_tuned_study_shows_its_grid_and_what_was_reported_beside_it() -> None:
     grid = sections["tuning"].tables[0]
     assert [column.heading for column in grid.columns] == ["method", "3e-4", "1e-3", "3e-3"]
     assert [cell.text.startswith("✓") for cell in grid.rows[0]] == [False, False, True, False]
-    assert {row[2].text for row in sections["beside"].tables[0].rows} >= {"GPT-01", "GPT-02"}
+    assert {row[2].text for row in sections["reported"].tables[0].rows} >= {"GPT-01", "GPT-02"}
     assert content.experiments[0].verdict.sentence.startswith("oelm: ")
 
 
 def test_frozen_weights_that_moved_are_shouted() -> None:
     runs = [*make_arm("baseline", (2.5,)), make_record(make_config("oelm", 0), 2.5, unchanged=False)]
-    audit = next(section for section in first(runs).experiments[0].after if section.anchor == "audit")
+    audit = next(section for section in first(runs).experiments[0].views if section.anchor == "audit")
     assert audit.tables[0].rows[0][5].text == "NO"
 
 
@@ -194,7 +200,7 @@ def test_two_hundred_long_runs_render_quickly_to_a_small_page() -> None:
     study = make_study(seeds=20, events=500, steps=50_000)
     assert len(study) == 200
     start = time.process_time()
-    text = rendered(build_report(study))
+    text = as_html(build_report(study))
     seconds = time.process_time() - start
     assert seconds < 10, f"{seconds:.1f} s"
     assert len(text.encode()) < 5_000_000
@@ -203,10 +209,10 @@ def test_two_hundred_long_runs_render_quickly_to_a_small_page() -> None:
 def test_rendering_loads_no_torch() -> None:
     code = (
         "import sys\n"
-        "from oelm.report.page.write import rendered\n"
+        "from oelm.report.write_html import as_html\n"
         "from oelm.config.original_study import original_records\n"
-        "from oelm.report.report import build_report\n"
-        "rendered(build_report(original_records()))\n"
+        "from oelm.report.groups import build_report\n"
+        "as_html(build_report(original_records()))\n"
         "print([name for name in ('torch', 'transformers') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -7,8 +7,8 @@ from oelm.config.record import Record
 from oelm.config.request import TrainRequest, resolve_on
 from oelm.config.run import RunConfig
 from oelm.report.arms import group_into_arms
-from oelm.report.page.reproduce import arguments_of, commands_of, needed_settings
-from oelm.report.rows import load_records
+from oelm.report.record_files import load_records
+from oelm.report.reproduce import arguments_of, commands_of, needed_settings
 from report.records import make_config
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"

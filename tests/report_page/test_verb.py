@@ -42,7 +42,7 @@ def test_the_language_is_the_one_it_opens_in(runs: Path, tmp_path: Path) -> None
 def test_the_page_tells_the_command_that_makes_it(runs: Path, tmp_path: Path) -> None:
     run(runs, "-o", tmp_path / "a.md", "--primary", "oelm", "--margin", "1.1", "--original")
     text = (tmp_path / "a.md").read_text(encoding="utf-8")
-    assert f"oelm report {runs} --margin 1.1 --primary oelm --original -o {tmp_path / 'a.md'}" in text
+    assert f"oelm report {runs} --original --margin 1.1 --primary oelm -o {tmp_path / 'a.md'}" in text
 
 
 def test_bad_input_is_refused(runs: Path, tmp_path: Path) -> None:

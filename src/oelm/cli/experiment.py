@@ -1,5 +1,6 @@
 """`oelm experiment`: whole studies from files."""
 
+import shlex
 import time
 from collections.abc import Sequence
 from enum import StrEnum
@@ -11,6 +12,7 @@ from rich.console import Console
 from typer import Argument, Option, Typer
 
 from oelm.base.errors import ConfigError
+from oelm.base.files import write_text
 from oelm.cli.locations import RUNS, TOKENS
 
 if TYPE_CHECKING:
@@ -195,7 +197,8 @@ def _planned(file: "StudyFile", out: Path, only: Sequence[str] | None) -> "Study
 
 def _print_plan(plan: "StudyPlan", console: Console, tflops: float | None) -> None:
     from oelm.experiments.tables import plan_table
-    from oelm.report.planned import planned_confounds, planned_sentence
+    from oelm.report.confounds import planned_confounds
+    from oelm.report.sentences import planned_sentence
 
     study = plan.study
     console.print(f"[bold]{plan.name}[/]: {study.title} ({study.kind})", highlight=False)
@@ -214,15 +217,16 @@ def _print_plan(plan: "StudyPlan", console: Console, tflops: float | None) -> No
 
 def _print_comparison(finished: "Finished", file: "StudyFile", console: Console) -> None:
     from oelm.experiments.tables import reported_table
-    from oelm.report.output import OutputFormat, compare_and_write
-    from oelm.report.page.write import write_page
+    from oelm.report.groups import report_runs
+    from oelm.report.write_html import as_html
+    from oelm.report.write_terminal import print_report
 
-    compare_and_write(finished.comparable, file.study.margin, console, OutputFormat.TABLE)
+    print_report(report_runs(finished.comparable, file.study.margin), console)
     if any(arm.reported for arm in file.study.arms):
         title = "[bold]Beside what the original study reported[/] (its figures are one seed each)"
         console.print(title, reported_table(finished.final), sep="\n", highlight=False)
-    page = finished.out / "report.html"
-    write_page([finished.out], page)
+    out, page = finished.out, finished.out / "report.html"
+    write_text(page, as_html(report_runs([out]), command=shlex.join(("oelm", "report", str(out), "-o", str(page)))))
     console.print(f"the page: {page.resolve().as_uri()}", highlight=False, soft_wrap=True)
 
 

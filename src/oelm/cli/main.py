@@ -25,8 +25,8 @@ VERBS = {
     "generate": "Continue a prompt with a trained model.",
     "export": "Write a run as a folder that transformers loads: AutoModelForCausalLM, or the fine-tuned model.",
     "experiment": "A whole study from one file: plan, run, status, logs, stop.",
-    "compare": "Compare finished runs: arms paired by seed, ratios with intervals, a verdict against the margin.",
-    "report": "Write finished runs as one page: verdict, tables, curves and views, in English and Chinese.",
+    "compare": "Compare finished runs: verdicts with intervals, tables, curves and views; printed, or as one page.",
+    "report": "Compare finished runs: verdicts with intervals, tables, curves and views; printed, or as one page.",
     "bench": "Measure speed: contestants in turns, ratios with intervals, tokens/s, share of the machine, peak memory.",
     "methods": "List the named methods and the modifiers that vary them.",
 }
@@ -34,6 +34,8 @@ VERBS = {
 
 Only the one that is asked for is loaded.
 """
+SHORT_NAMES = {"compare": "report"}
+"""`oelm compare` prints a table where `oelm report` writes a page."""
 
 _LEADER_SECONDS = 3.0
 
@@ -69,7 +71,8 @@ def command_line(arguments: list[str]) -> "Typer":
 
 def load(verb: str) -> "Callable[..., None] | Typer":
     """The function, or the group of verbs, behind a verb."""
-    loaded: Callable[..., None] | Typer = getattr(import_module(f"oelm.cli.{verb}"), verb)
+    name = SHORT_NAMES.get(verb, verb)
+    loaded: Callable[..., None] | Typer = getattr(import_module(f"oelm.cli.{name}"), name)
     return loaded
 
 

@@ -27,9 +27,9 @@ def quickstart(
     from oelm.experiments.local_launcher import choose_launcher
     from oelm.experiments.run_study import run_study
     from oelm.experiments.study import StudyFile
-    from oelm.report.output import write_report
-    from oelm.report.page.write import rendered
-    from oelm.report.report import report_runs
+    from oelm.report.groups import report_runs
+    from oelm.report.write_html import as_html
+    from oelm.report.write_terminal import print_report
 
     console, every = Console(), max(10, steps // 5)  # a short trial should train more than it validates
     settings = [f"seeds={list(range(seeds))}", f"train.steps={steps}", f"train.validate_every={every}"]
@@ -37,8 +37,8 @@ def quickstart(
     launcher, most = choose_launcher("cpu", at_once, None, free_gib=0, idle_seconds=0)
     finished = run_study(study, out_dir, out_dir / "data", launcher, only=(), at_once=most, console=console)
     report, page = report_runs(list(finished.comparable)), out_dir / "report.html"
-    write_report(report, console)
-    write_text(page, rendered(report, command=shlex.join(("oelm", "report", str(out_dir), "-o", str(page)))))
+    print_report(report, console)
+    write_text(page, as_html(report, command=shlex.join(("oelm", "report", str(out_dir), "-o", str(page)))))
     console.print("All arms had one learning rate, which is nobody's tuned best: a demonstration, not evidence.")
     console.print(f"\nagain: oelm compare {out_dir}   curves: tensorboard --logdir {out_dir}", highlight=False)
     console.print(

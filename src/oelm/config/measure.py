@@ -27,7 +27,7 @@ class Better(StrEnum):
     HIGHER = "higher"
 
 
-class Scale(StrEnum):
+class CompareScale(StrEnum):
     """What an arm is compared with its control by."""
 
     RATIO = "ratio"
@@ -40,7 +40,7 @@ class Scale(StrEnum):
     @property
     def neutral(self) -> float:
         """The value of two equal arms."""
-        return 0.0 if self is Scale.DIFFERENCE else 1.0
+        return 0.0 if self is CompareScale.DIFFERENCE else 1.0
 
 
 class Measure(Settings):
@@ -53,10 +53,10 @@ class Measure(Settings):
     decimals: int = 2
     percent: bool = False
     """Whether it is shown in hundredths with a % sign."""
-    scale: Scale | None = None
+    scale: CompareScale | None = None
     criterion: float | None = None
     """The limit on the scale that still counts as no worse, unless a study states its own."""
-    shown_as: Scale | None = None
+    shown_as: CompareScale | None = None
     """A second scale, for the reader's eye."""
     read_from: Literal["validation", "evaluation"] = "validation"
     """The last validation of the run, or each evaluation set."""
@@ -71,6 +71,10 @@ class Measure(Settings):
             raise ValueError("a judged measure has a scale and a criterion, another one has neither")
         if self.scale is not None and self.criterion is not None and not self.accepts(self.criterion):
             raise ValueError(f"{self.criterion:g} is not on the worse side of {self.scale.neutral:g}")
+        if (self.scale is CompareScale.RATIO and self.per == "example") or (
+            self.scale is CompareScale.SHARE and self.per == "run"
+        ):
+            raise ValueError("a ratio is taken of runs and a share of examples; a difference is taken of either")
         return self
 
     @property
@@ -84,7 +88,7 @@ class Measure(Settings):
             self.scale is not None
             and math.isfinite(criterion)
             and self.sign * (criterion - self.scale.neutral) > 0
-            and (self.scale is Scale.DIFFERENCE or criterion > 0)
+            and (self.scale is CompareScale.DIFFERENCE or criterion > 0)
         )
 
     def best(self, values: dict[float, float]) -> float:
@@ -114,7 +118,7 @@ PERPLEXITY = Measure(
     name="perplexity",
     title=Bilingual(english="perplexity", chinese="困惑度"),
     better=Better.LOWER,
-    scale=Scale.RATIO,
+    scale=CompareScale.RATIO,
     criterion=1.05,
     logarithm="loss",
 )
@@ -129,17 +133,21 @@ ACCURACY = Measure(
     title=Bilingual(english="accuracy", chinese="准确率"),
     better=Better.HIGHER,
     percent=True,
-    scale=Scale.SHARE,
+    scale=CompareScale.SHARE,
     criterion=0.95,
-    shown_as=Scale.DIFFERENCE,
+    shown_as=CompareScale.DIFFERENCE,
     read_from="evaluation",
     per="example",
 )
 MACRO_F1 = Measure(
-    name="f1", title=Bilingual(english="macro F1", chinese="宏平均 F1"), better=Better.HIGHER, decimals=4
+    name="f1",
+    title=Bilingual(english="macro F1", chinese="宏平均 F1"),
+    better=Better.HIGHER,
+    decimals=4,
+    read_from="evaluation",
 )
 
-LANGUAGE_MODELLING: tuple[Measure, ...] = (PERPLEXITY, LOSS, BITS_PER_BYTE)
-CLASSIFICATION: tuple[Measure, ...] = (ACCURACY, LOSS, MACRO_F1)
+LANGUAGE_MODELLING: tuple[Measure, ...] = (PERPLEXITY, BITS_PER_BYTE, LOSS)
+CLASSIFICATION: tuple[Measure, ...] = (ACCURACY, MACRO_F1, LOSS)
 BY_TASK = {"language-modelling": LANGUAGE_MODELLING, "classification": CLASSIFICATION}
 """Of the records from before they carried their measures."""

@@ -1,28 +1,44 @@
-"""Arms: the runs that differ only in their seed."""
+"""Arms: the runs that differ only in their seed, finished or planned; what sets two of them apart; their controls."""
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from statistics import fmean, median
+from typing import Any
 
-from oelm.config.method import Method
+from oelm.config.labelled import LabelledData
+from oelm.config.method import Method, Projection, Scale
+from oelm.config.methods import METHODS, control_of, parse_method
+from oelm.config.model import SIZES, GPTConfig, GPTFromRun, Style
 from oelm.config.record import Record
 from oelm.config.run import RunConfig
-from oelm.report.sides import expected_row_norm, labels_of, side_key
-from oelm.report.statistics import exponential
+from oelm.config.settings import fingerprint
+
+NO_SETTING = "none"
+"""Stands for a setting that one of two runs does not have (a freezing plan, for instance)."""
+ORIGINAL_STD = 0.02
+"""Of the entries of `normal` at the original's scale."""
+_TRAINING_SETTINGS_OF_THE_MODEL = frozenset({"model.dropout", "model.train_biases", "model.attention"})
+_SHORT_NAMES = {"data.digest": "data", "train.sequences_per_step": "batch", "optim.warmup_steps": "warmup"}
 
 
 @dataclass(frozen=True)
 class Arm:
-    """Runs of one method under one setting, sorted by seed. `label` tells it from the other arms."""
+    """Runs of one method under one setting, sorted by seed. A planned arm has no records yet."""
 
     label: str
-    records: tuple[Record, ...]
+    """Tells it from the other arms."""
+    task: str
+    source: str
+    """`measured`, or `reported` by another study: the two are never mixed."""
+    configs: tuple[RunConfig, ...]
+    records: tuple[Record, ...] = ()
 
     @property
     def config(self) -> RunConfig:
         """The settings that all runs share; the seed in it is the first run's."""
-        return self.records[0].config
+        return self.configs[0]
 
     @property
     def method(self) -> Method:
@@ -30,66 +46,29 @@ class Arm:
         return self.config.method
 
     @property
-    def task(self) -> str:
-        """What the runs were trained to predict."""
-        return self.records[0].task
-
-    @property
-    def source(self) -> str:
-        """Whether the figures are ours or another study's."""
-        return self.records[0].source
+    def record(self) -> Record:
+        """The first run, for what all of them have in common."""
+        return self.records[0]
 
     @property
     def seeds(self) -> tuple[int, ...]:
         """In ascending order."""
-        return tuple(record.config.seed for record in self.records)
+        return tuple(config.seed for config in self.configs)
 
     @property
-    def losses(self) -> dict[int, float]:
-        """Last-step validation loss by seed, where there is one (a reported run may lack it)."""
-        return {record.config.seed: record.result.loss for record in self.records if record.result.loss is not None}
-
-    @property
-    def log_perplexities(self) -> dict[int, float]:
-        """What ratios are made of, by seed: the loss; of a reported run the logarithm of the perplexity as printed."""
-        printed = {
-            record.config.seed: math.log(record.result.measures["perplexity"])
-            for record in self.records
-            if record.reported is not None and "perplexity" in record.result.measures
-        }
-        return {seed: printed.get(seed, loss) for seed, loss in self.losses.items()}
-
-    @property
-    def perplexities(self) -> tuple[float, ...]:
-        """Last-step perplexity of each run, in the order of the seeds."""
-        return tuple(exponential(value) for value in self.log_perplexities.values())
-
-    @property
-    def mean_loss(self) -> float:
-        """Mean over seeds."""
-        return fmean(self.losses.values())
-
-    @property
-    def mean_perplexity(self) -> float:
-        """Geometric mean over seeds, to which ratios refer: exp(mean loss)."""
-        return exponential(fmean(self.log_perplexities.values()))
-
-    @property
-    def bits_per_byte(self) -> float | None:
-        """Mean loss in bits per byte, comparable across tokenizers; None where the bytes are not known."""
-        bytes_per_token = self.records[0].bytes_per_token
-        return self.mean_loss / math.log(2) / bytes_per_token if bytes_per_token else None
+    def is_reference(self) -> bool:
+        """Whether it is a plain baseline: others are compared with it."""
+        return is_same_method(self.method, METHODS["baseline"])
 
     @property
     def ever_trained(self) -> int:
         """Weights that are trained at some step."""
-        return self.records[0].counts.trained + self.records[0].counts.later
+        return self.record.counts.trained + self.record.counts.later
 
     @property
     def flops_saved_share(self) -> float | None:
         """Share of the plain baseline's training FLOPs that is not needed: the bound on any speed-up."""
-        flops = self.records[0].flops
-        return flops.saved_share if flops else None
+        return self.record.flops.saved_share if self.record.flops else None
 
     @property
     def step_seconds(self) -> float | None:
@@ -109,17 +88,209 @@ def group_into_arms(records: Sequence[Record]) -> tuple[Arm, ...]:
     """Arms in the order of their first run. Tuning runs are no arms: they belong to the choice of a rate."""
     groups: dict[str, list[Record]] = {}
     for record in records:
-        if not is_tuning(record):
-            groups.setdefault(side_key(record.task, record.source, record.config), []).append(record)
-    members = [tuple(sorted(group, key=_seed)) for group in groups.values()]
-    labels = labels_of([(group[0].task, group[0].config) for group in members])
-    return tuple(Arm(label, group) for label, group in zip(labels, members, strict=True))
+        if not is_tuning(record.config):
+            groups.setdefault(_arm_key(record.task, record.source, record.config), []).append(record)
+    runs = [tuple(sorted(group, key=lambda record: record.config.seed)) for group in groups.values()]
+    labels = _labels([(group[0].task, group[0].config) for group in runs])
+    return tuple(
+        Arm(label, group[0].task, group[0].source, tuple(record.config for record in group), group)
+        for label, group in zip(labels, runs, strict=True)
+    )
 
 
-def is_tuning(record: Record) -> bool:
-    """Whether the run served to choose a learning rate."""
-    return record.config.study is not None and record.config.study.stage == "tuning"
+def planned_arms(configs: Sequence[RunConfig], names: Sequence[str] | None = None) -> tuple[Arm, ...]:
+    """The arms of runs to come; `names` gives each config the name of its arm, else it goes by its method."""
+    groups: dict[str, list[int]] = {}
+    for index, config in enumerate(configs):
+        if not is_tuning(config):
+            groups.setdefault(_arm_key(planned_task(config), "measured", config), []).append(index)
+    runs = [sorted((configs[index] for index in group), key=lambda config: config.seed) for group in groups.values()]
+    labels = _labels([(planned_task(group[0]), group[0]) for group in runs])
+    if names is not None:
+        labels = [names[group[0]] for group in groups.values()]
+    return tuple(
+        Arm(label, planned_task(group[0]), "measured", tuple(group)) for label, group in zip(labels, runs, strict=True)
+    )
 
 
-def _seed(record: Record) -> int:
-    return record.config.seed
+def planned_task(config: RunConfig) -> str:
+    """The task that a config will be trained for, by the name that its record will have."""
+    return "classification" if isinstance(config.data, LabelledData) else "language-modelling"
+
+
+def is_tuning(config: RunConfig) -> bool:
+    """Whether the run serves to choose a learning rate."""
+    return config.study is not None and config.study.stage == "tuning"
+
+
+def study_of(config: RunConfig) -> str | None:
+    """The name of the study that a run belongs to."""
+    return config.study.study if config.study else None
+
+
+def size_name(config: RunConfig) -> str:
+    """The size by its name, such as `medium-512` or `medium-512 llama`; a pre-trained model by its source."""
+    model = config.model
+    if isinstance(model, GPTConfig):
+        shape = (model.layers, model.width, model.heads)
+        known = (name for name, size in SIZES.items() if size == shape)
+        style = "" if model.style is Style.GPT else f" {model.style.value}"
+        return next(known, f"{model.layers}x{model.width}") + style
+    return Path(model.folder).name if isinstance(model, GPTFromRun) else model.source
+
+
+def expected_row_norm(config: RunConfig) -> float | None:
+    """Mean norm of the rows of Q and K that the method draws, without drawing: E |w| of width D.
+
+    Entries of std 0.02 have rows of norm 0.02 sqrt(D); every other projection and scale has rows of norm 1. None for
+    a pre-trained model, where the rows depend on its weights, and for blind attention, which has none.
+    """
+    method = config.method
+    if not isinstance(config.model, GPTConfig) or method.pretrained is not None or method.blind:
+        return None
+    small = ORIGINAL_STD * config.model.width**0.5
+    norms = [
+        small if projection is Projection.NORMAL and method.scale is Scale.AS_ORIGINAL else 1.0
+        for projection in (method.query, method.key)
+    ]
+    return sum(norms) / len(norms)
+
+
+def _arm_key(task: str, source: str, config: RunConfig) -> str:
+    """Runs with equal keys differ only in their seed.
+
+    The settings include all parts of the method, so its name adds nothing: one method under two spellings
+    (`oelm-random+matched`, `oelm-random-matched`) is one arm.
+    """
+    return fingerprint([task, source, flat_settings(config)])
+
+
+def _labels(runs: Sequence[tuple[str, RunConfig]]) -> list[str]:
+    """For each task and config the method's name and, where several share it, the settings in which they differ."""
+    labels = []
+    for task, config in runs:
+        namesakes = [other for other in runs if other[1].method.name == config.method.name]
+        paths = dict.fromkeys(path for _, other in namesakes for path in differing_settings(config, other))
+        parts = [f"{setting_name(path)}={setting_value(config, path)}" for path in paths]
+        tasks = [f"task={task}"] if len({other for other, _ in namesakes}) > 1 else []
+        labels.append(" ".join([config.method.name, *parts, *tasks]))
+    return labels
+
+
+# --- controls ----------------------------------------------------------------------------------------------------
+
+
+def choose_control(arm: Arm, among: Sequence[Arm]) -> Arm | None:
+    """The fair control (baseline with the same extras) or else `baseline`; of several, the one most alike.
+
+    Settings weigh more than extras: a baseline under equal settings is chosen before a fair control under
+    other ones; other data or another size weigh most, another study comes next.
+    """
+    if arm.is_reference:
+        return None
+    fair = parse_method(control_of(arm.method))
+    candidates = [
+        other
+        for other in among
+        if (other.task, other.source) == (arm.task, arm.source)
+        and not is_same_method(other.method, arm.method)
+        and (is_same_method(other.method, fair) or other.is_reference)
+    ]
+    return min(candidates, key=lambda other: _distance(arm, other, fair), default=None)
+
+
+def is_same_method(one: Method, other: Method) -> bool:
+    """Whether two methods are equal whatever they are called (`+gain+shift` is `+shift+gain`)."""
+    return all(getattr(one, part) == getattr(other, part) for part in Method.model_fields if part != "name")
+
+
+def _distance(arm: Arm, other: Arm, fair: Method) -> tuple[int, bool, int, bool]:
+    paths = [path for path in differing_settings(arm.config, other.config) if not is_of_method(path)]
+    heavy = sum(decides_the_problem(path) for path in paths)
+    elsewhere = study_of(arm.config) != study_of(other.config)
+    return heavy, elsewhere, len(paths), not is_same_method(other.method, fair)
+
+
+# --- settings as flat tables -------------------------------------------------------------------------------------
+
+
+class _ById:
+    """A config as a key: by identity, which is enough for a frozen value, and all that one with a dict in it allows."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self.config = config
+
+    def __hash__(self) -> int:
+        return id(self.config)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ById) and other.config is self.config
+
+
+def flat_settings(config: RunConfig) -> Mapping[str, Any]:
+    """All that changes the numbers except the seed, e.g. `{"optim.lr": 0.001, ...}`."""
+    return _flat_settings(_ById(config))
+
+
+@lru_cache(maxsize=2048)  # every pair of arms is compared
+def _flat_settings(key: _ById) -> Mapping[str, Any]:
+    flat = _flatten(key.config.numbers())
+    del flat["seed"]
+    return flat
+
+
+def _flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        path = f"{prefix}{key}"
+        flat |= _flatten(value, f"{path}.") if isinstance(value, Mapping) else {path: value}
+    return flat
+
+
+def differing_settings(one: RunConfig, other: RunConfig) -> tuple[str, ...]:
+    """Paths of the settings in which two runs differ, the method included, the seed left out."""
+    ours, theirs = flat_settings(one), flat_settings(other)
+    paths = dict.fromkeys((*ours, *theirs))
+    return tuple(path for path in paths if ours.get(path, NO_SETTING) != theirs.get(path, NO_SETTING))
+
+
+def is_of_method(path: str) -> bool:
+    """Whether a setting belongs to the method, so that its difference is the very thing under test."""
+    return path.startswith("method.")
+
+
+def decides_the_problem(path: str) -> bool:
+    """Whether a setting decides what is learned (the data, the size) rather than how."""
+    return path.startswith(("data.", "model.")) and path not in _TRAINING_SETTINGS_OF_THE_MODEL
+
+
+def problem_of(config: RunConfig) -> dict[str, Any]:
+    """The settings that decide what is learned."""
+    return {path: value for path, value in flat_settings(config).items() if decides_the_problem(path)}
+
+
+def setting_name(path: str) -> str:
+    """The short name of a setting: `optim.lr` is `lr`; inside a method the path is kept."""
+    if is_of_method(path):
+        return path.removeprefix("method.")
+    return _SHORT_NAMES.get(path, path.rpartition(".")[2])
+
+
+_UNSAID = {"model.style": "gpt"}
+"""What a setting is where a config does not mention it."""
+
+
+def setting_value(config: RunConfig, path: str) -> str:
+    """The value of a setting as a reader would write it: `1e-3`, `200`, `stories-3f2a9c`."""
+    if path == "data.digest":
+        return f"{config.data.name}-{config.data.digest[:6]}"
+    value = flat_settings(config).get(path, _UNSAID.get(path, NO_SETTING))
+    return short_float(value) if isinstance(value, float) else str(value)
+
+
+def short_float(value: float) -> str:
+    """`0.001` as `1e-3`, `0.25` as it is."""
+    if value == 0 or 0.01 <= abs(value) < 1e5:
+        return f"{value:g}"
+    mantissa, _, exponent = f"{value:e}".partition("e")
+    return f"{float(mantissa):g}e{int(exponent)}"

@@ -1,6 +1,6 @@
-"""Confounds: what stands beside the method as an explanation of a difference.
+"""Confounds: what could explain a difference between two arms other than the method.
 
-The rules on settings need no run, so a plan is judged by the very rules that judge its results (`planned.py`).
+The rules on settings need no run, so a plan is judged by the very rules that judge its results.
 """
 
 import math
@@ -8,15 +8,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import combinations
-from typing import Generic
 
 from oelm.config.method import From
 from oelm.config.methods import carried
 from oelm.config.run import RunConfig
 from oelm.config.study import Tuning
-from oelm.report.arms import Arm
-from oelm.report.differences import differing_settings, is_of_method, setting_name, setting_value, short_float
-from oelm.report.sides import AnySide, Side
+from oelm.report.arms import (
+    Arm,
+    choose_control,
+    differing_settings,
+    is_of_method,
+    planned_arms,
+    setting_name,
+    setting_value,
+    short_float,
+)
 
 LEARNING_RATE = "optim.lr"
 _CARRIED = ("method.extras.", "method.thin")
@@ -26,10 +32,10 @@ NORM_TOLERANCE = 0.05
 
 
 class ConfoundKind(StrEnum):
-    """What kind of thing stands beside the method as an explanation."""
+    """What kind of thing it is."""
 
     SETTING = "setting"
-    """A setting outside the method differs; the learning rate is one unless both sides were tuned alike."""
+    """A setting outside the method differs; the learning rate is one unless both arms were tuned alike."""
     UNEQUAL_TUNING = "unequal-tuning"
     LOWEST_OF_GRID = "lowest-of-grid"
     HIGHEST_OF_GRID = "highest-of-grid"
@@ -51,7 +57,7 @@ class ConfoundKind(StrEnum):
 
 @dataclass(frozen=True)
 class Confound:
-    """One finding. `arm` and `control` hold the two differing values, `what` names the thing that differs."""
+    """`what` names the thing that differs, `arm` and `control` hold the two values."""
 
     kind: ConfoundKind
     what: str
@@ -60,13 +66,27 @@ class Confound:
 
 
 @dataclass(frozen=True)
-class ScaleGap(Generic[AnySide]):
+class ScaleGap:
     """Two frozen arms that a reader compares for their directions, but whose rows differ in length too."""
 
-    one: AnySide
-    other: AnySide
+    one: Arm
+    other: Arm
     one_norm: float
     other_norm: float
+
+    @property
+    def confound(self) -> Confound:
+        """The same as a confound of the one arm against the other."""
+        return Confound(ConfoundKind.SCALE, "scale of Q and K", f"{self.one_norm:.3f}", f"{self.other_norm:.3f}")
+
+
+@dataclass(frozen=True)
+class PlannedConfound:
+    """What will be able to explain a difference between two arms of a plan; `control` may be another frozen arm."""
+
+    arm: str
+    control: str
+    confound: Confound
 
 
 def confounds_between(arm: Arm, control: Arm) -> tuple[Confound, ...]:
@@ -79,23 +99,40 @@ def confounds_between(arm: Arm, control: Arm) -> tuple[Confound, ...]:
     )
 
 
-def design_confounds(side: Side, control: Side) -> tuple[Confound, ...]:
+def planned_confounds(configs: Sequence[RunConfig], names: Sequence[str] | None = None) -> tuple[PlannedConfound, ...]:
+    """All confounds between each planned arm and its control, then the gaps of scale between frozen arms.
+
+    `names` gives each config the name that its arm goes by (runs of one arm share it).
+    """
+    known_only_after_tuning = (ConfoundKind.LOWEST_OF_GRID, ConfoundKind.HIGHEST_OF_GRID)
+    arms = planned_arms(configs, names)
+    found = [
+        PlannedConfound(arm.label, control.label, confound)
+        for arm in arms
+        if (control := choose_control(arm, arms)) is not None
+        for confound in design_confounds(arm, control)
+        if confound.kind not in known_only_after_tuning
+    ]
+    return (*found, *(PlannedConfound(gap.one.label, gap.other.label, gap.confound) for gap in scale_gaps(arms)))
+
+
+def design_confounds(arm: Arm, control: Arm) -> tuple[Confound, ...]:
     """What the settings and seeds alone show, before or after the runs."""
     return (
-        *_settings(side.config, control.config),
-        *_tuning(side, control),
-        *_extras(side.config, control.config),
-        *_seeds(side, control),
+        *_settings(arm.config, control.config),
+        *_tuning(arm, control),
+        *_extras(arm.config, control.config),
+        *_seeds(arm, control),
     )
 
 
-def scale_gaps(sides: Sequence[AnySide]) -> tuple[ScaleGap[AnySide], ...]:
+def scale_gaps(arms: Sequence[Arm]) -> tuple[ScaleGap, ...]:
     """Pairs of frozen arms that differ in projection, in the norm of its rows, and in nothing else.
 
     An arm and its baseline are no such pair: how Q and K are drawn is the method that is compared with it, and the
     baseline trains its rows away from where they start.
     """
-    gaps = (_scale_gap(one, other) for one, other in combinations(sides, 2) if _are_ablations(one, other))
+    gaps = (_scale_gap(one, other) for one, other in combinations(arms, 2) if _are_ablations(one, other))
     return tuple(gap for gap in gaps if gap is not None)
 
 
@@ -122,35 +159,35 @@ def _settings(config: RunConfig, control: RunConfig) -> list[Confound]:
     ]
 
 
-def _tuning(side: Side, control: Side) -> list[Confound]:
-    ours, theirs = tuning_of(side.config), tuning_of(control.config)
+def _tuning(arm: Arm, control: Arm) -> list[Confound]:
+    ours, theirs = tuning_of(arm.config), tuning_of(control.config)
     found = []
-    if ours and theirs and side.config.optim.lr != control.config.optim.lr:
+    if ours and theirs and arm.config.optim.lr != control.config.optim.lr:
         found += [
             Confound(ConfoundKind.UNEQUAL_TUNING, field, _written(ours, field), _written(theirs, field))
             for field in ours.rule
             if ours.rule[field] != theirs.rule[field]
         ]
-    for each in (side, control):
+    for each in (arm, control):
         found += [*_edge(each), *_reused_seed(each)]
     return found
 
 
-def _edge(side: Side) -> list[Confound]:
-    tuning, rate = tuning_of(side.config), side.config.optim.lr
+def _edge(arm: Arm) -> list[Confound]:
+    tuning, rate = tuning_of(arm.config), arm.config.optim.lr
     if tuning is None or len(tuning.grid) < 2:
         return []
     tried = [trial.lr for trial in tuning.choice.trials] if tuning.choice else tuning.grid
     lowest, highest = math.isclose(rate, min(tried)), math.isclose(rate, max(tried))
     kind = ConfoundKind.LOWEST_OF_GRID if lowest else ConfoundKind.HIGHEST_OF_GRID
-    return [Confound(kind, side.label, short_float(rate))] if lowest or highest else []
+    return [Confound(kind, arm.label, short_float(rate))] if lowest or highest else []
 
 
-def _reused_seed(side: Side) -> list[Confound]:
-    tuning = tuning_of(side.config)
-    if tuning is None or tuning.seed not in side.seeds:
+def _reused_seed(arm: Arm) -> list[Confound]:
+    tuning = tuning_of(arm.config)
+    if tuning is None or tuning.seed not in arm.seeds:
         return []
-    return [Confound(ConfoundKind.TUNING_SEED, side.label, str(tuning.seed))]
+    return [Confound(ConfoundKind.TUNING_SEED, arm.label, str(tuning.seed))]
 
 
 def _written(tuning: Tuning, field: str) -> str:
@@ -159,7 +196,7 @@ def _written(tuning: Tuning, field: str) -> str:
 
 
 def _extras(config: RunConfig, control: RunConfig) -> list[Confound]:
-    """Extras that the control lacks. Those of `baseline+...` beside `baseline` are what is under test."""
+    """Extras that the control lacks. Those of `baseline+...` against `baseline` are what is under test."""
     own, theirs = ("+".join(carried(method)) or "none" for method in (config.method, control.method))
     if own == theirs or _differ_in_extras_only(config, control):
         return []
@@ -173,21 +210,22 @@ def _differ_in_extras_only(config: RunConfig, control: RunConfig) -> bool:
     return all(path.startswith(_CARRIED) and path not in of_the_method for path in paths)
 
 
-def _seeds(side: Side, control: Side) -> list[Confound]:
+def _seeds(arm: Arm, control: Arm) -> list[Confound]:
     found = []
-    if side.seeds != control.seeds:
-        found.append(Confound(ConfoundKind.SEEDS, "seeds", _listed(side.seeds), _listed(control.seeds)))
-    if len(set(side.seeds) & set(control.seeds)) == 1:
+    if arm.seeds != control.seeds:
+        found.append(Confound(ConfoundKind.SEEDS, "seeds", listed(arm.seeds), listed(control.seeds)))
+    if len(set(arm.seeds) & set(control.seeds)) == 1:
         found.append(Confound(ConfoundKind.ONE_SEED, "seeds"))
     return found
 
 
-def _listed(seeds: Sequence[int]) -> str:
+def listed(seeds: Sequence[int]) -> str:
+    """`0, 1, 2`."""
     return ", ".join(str(seed) for seed in seeds)
 
 
 def _environment(arm: Arm, control: Arm) -> list[Confound]:
-    """Versions and device, as sets: each side may have been computed in several places."""
+    """Versions and device, as sets: each arm may have been computed in several places."""
     found = []
     for field in ("oelm", "torch", "device"):
         own, theirs = _environments(arm, field), _environments(control, field)
@@ -202,21 +240,21 @@ def _environments(arm: Arm, field: str) -> set[str]:
 
 def _audit(arm: Arm) -> list[Confound]:
     moved = [record.config.seed for record in arm.records if record.audit is not None and not record.audit.unchanged]
-    found = [Confound(ConfoundKind.FREEZE_AUDIT, "frozen weights", _listed(moved))] if moved else []
+    found = [Confound(ConfoundKind.FREEZE_AUDIT, "frozen weights", listed(moved))] if moved else []
     unknown = [record.config.seed for record in arm.records if record.audit is None]
     if unknown and arm.method.plan is not None:
-        found.append(Confound(ConfoundKind.NO_FREEZE_AUDIT, "frozen weights", _listed(unknown)))
+        found.append(Confound(ConfoundKind.NO_FREEZE_AUDIT, "frozen weights", listed(unknown)))
     return found
 
 
 def _checkpoint(arm: Arm, control: Arm) -> list[Confound]:
     """Figures that are not those of the last step; only a reported record can have them."""
     kinds = {"best": ConfoundKind.BEST_CHECKPOINT, "unknown": ConfoundKind.UNKNOWN_CHECKPOINT}
-    used = {record.result.checkpoint for side in (arm, control) for record in side.records}
+    used = {record.result.checkpoint for each in (arm, control) for record in each.records}
     return [Confound(kind, "checkpoint") for checkpoint, kind in kinds.items() if checkpoint in used]
 
 
-def _are_ablations(one: Side, other: Side) -> bool:
+def _are_ablations(one: Arm, other: Arm) -> bool:
     """Both frozen, alike in all but how Q and K are drawn (projection and scale) and a rate that was tuned alike."""
     ours, theirs = one.config.method, other.config.method
     drawn_alike = (ours.query, ours.key) == (theirs.query, theirs.key)
@@ -229,7 +267,7 @@ def _are_ablations(one: Side, other: Side) -> bool:
     return set(differing_settings(one.config, other.config)) <= allowed
 
 
-def _scale_gap(one: AnySide, other: AnySide) -> ScaleGap[AnySide] | None:
+def _scale_gap(one: Arm, other: Arm) -> ScaleGap | None:
     norms = (one.row_norm, other.row_norm)
     if norms[0] is None or norms[1] is None or math.isclose(norms[0], norms[1], rel_tol=NORM_TOLERANCE):
         return None

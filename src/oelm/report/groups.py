@@ -1,35 +1,33 @@
-"""Experiments: records split by what is learned, each with its arms, its comparison and its views."""
+"""The report as plain data: records -> experiments -> comparisons and views. JSON is this; all else is made of it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from oelm.config.model import SIZES, GPTConfig, GPTFromRun, Style
+from oelm.base.errors import ConfigError
+from oelm.config.methods import METHODS
 from oelm.config.record import Record
-from oelm.config.run import RunConfig
+from oelm.config.registered import RegisteredPlan
 from oelm.config.settings import fingerprint
-from oelm.report.accuracy import AccuracyComparison, AccuracyFinding, compare_arm_accuracies
-from oelm.report.arms import Arm, group_into_arms
-from oelm.report.comparison import Comparison, Finding, compare_arms
-from oelm.report.differences import problem_of
-from oelm.report.sides import choose_control, study_of
-from oelm.report.views import (
-    AblationStep,
-    AuditRow,
-    GeometryRow,
-    ResourceRow,
-    SpeedRow,
-    ablation_steps,
-    audit_rows,
-    geometry_rows,
-    resource_rows,
-    speed_rows,
+from oelm.report import study_views, views
+from oelm.report.arms import (
+    Arm,
+    choose_control,
+    group_into_arms,
+    is_same_method,
+    is_tuning,
+    problem_of,
+    size_name,
+    study_of,
 )
+from oelm.report.confounds import ScaleGap, scale_gaps
+from oelm.report.findings import Comparison, Finding, compare
+from oelm.report.record_files import load_records, unfinished_runs
 
 
 @dataclass(frozen=True)
 class Group:
-    """One experiment: arms that learn the same thing. Exactly one of `comparison` and `accuracy` is there."""
+    """One experiment: arms that learn the same thing."""
 
     study: str | None
     data: str
@@ -37,31 +35,89 @@ class Group:
     source: str
     """`measured` or `reported`."""
     task: str
-    """`language-modelling` or `classification`."""
     arms: tuple[Arm, ...]
-    comparison: Comparison | None
-    accuracy: AccuracyComparison | None
-    ablation: tuple[AblationStep, ...]
-    resources: tuple[ResourceRow, ...]
-    speed: tuple[SpeedRow, ...]
-    audit: tuple[AuditRow, ...]
-    geometry: tuple[GeometryRow, ...]
+    comparisons: tuple[Comparison, ...]
+    """One for each judged measure and evaluation set; the task's first measure comes first."""
+    scale_gaps: tuple[ScaleGap, ...]
+    ablation: tuple[views.AblationStep, ...]
+    costs: tuple[views.CostRow, ...]
+    audit: tuple[views.AuditRow, ...]
+    geometry: tuple[views.GeometryRow, ...]
 
     @property
-    def findings(self) -> tuple[Finding | AccuracyFinding, ...]:
-        """Of whichever comparison there is."""
-        if self.comparison is not None:
-            return self.comparison.findings
-        return self.accuracy.findings if self.accuracy is not None else ()
+    def findings(self) -> tuple[Finding, ...]:
+        """Of all comparisons."""
+        return tuple(found for comparison in self.comparisons for found in comparison.findings)
 
     @property
-    def primary(self) -> Finding | AccuracyFinding | None:
-        """The finding that answers the study's question; None where none was stated beforehand."""
-        return next((finding for finding in self.findings if finding.is_primary), None)
+    def headline(self) -> Finding | None:
+        """The answer: the primary arm's, or else that of `oelm`, or else the one with most pairs; by the first measure.
+
+        None where no arm has a control.
+        """
+
+        def weight(found: Finding) -> tuple[bool, bool, int]:
+            return found.is_primary, is_same_method(found.arm.method, METHODS["oelm"]), found.pairs
+
+        first = self.comparisons[0].measure if self.comparisons else None
+        compared = [found for found in self.findings if found.control is not None and found.measure == first]
+        return max(compared, key=weight, default=None)
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that a writer may show."""
+
+    groups: tuple[Group, ...]
+    trends: tuple[study_views.Trend, ...]
+    """One per method that was compared on several data sets or sizes."""
+    reported: tuple[study_views.ReportedPair, ...]
+    """Our results and those that another study reported for the same method and data."""
+    tuning: tuple[study_views.TuningTable, ...]
+    environments: tuple[study_views.EnvironmentRow, ...]
+    unfinished: tuple[Path, ...]
+    registrations: tuple[study_views.Registration, ...]
+    """Under which registered plan the runs of each study were made, if any."""
+
+
+def report_runs(
+    paths: Sequence[Path], margin: float | None = None, primary: str | None = None, reported: Sequence[Record] = ()
+) -> Report:
+    """The report on the runs in these folders; `reported` are another study's records to show with them."""
+    records = [*load_records(paths), *reported]
+    return build_report(records, margin, primary, unfinished_runs(paths), study_views.find_plans(paths, records))
+
+
+def build_report(
+    records: Sequence[Record],
+    margin: float | None = None,
+    primary: str | None = None,
+    unfinished: Sequence[Path] = (),
+    plans: Mapping[str, RegisteredPlan] | None = None,
+) -> Report:
+    """Split records into experiments, compare each, and gather the views.
+
+    Margin and primary arm are those that the records state, unless they are given.
+    """
+    final = [record for record in records if not is_tuning(record.config)]
+    if not final:
+        raise ConfigError("there are only tuning runs here", "give the folder of the final runs too")
+    groups = tuple(_group(members, margin, primary) for members in split_into_groups(final))
+    arms = [arm for group in groups for arm in group.arms]
+    findings = [found for group in groups for found in group.findings]
+    return Report(
+        groups=groups,
+        trends=study_views.trends(findings),
+        reported=study_views.reported_pairs(findings),
+        tuning=study_views.tuning_tables(records, arms),
+        environments=study_views.environment_rows(arms),
+        unfinished=tuple(unfinished),
+        registrations=study_views.registrations(final, plans or {}),
+    )
 
 
 def split_into_groups(records: Sequence[Record]) -> list[list[Record]]:
-    """Experiments in the order of their first run.
+    """Experiments (one study, source, task, data and size) in the order of their first run.
 
     An arm without a control of its own study, data and size joins the experiment of the control that is nearest, so
     that what differs between the two is named; without any control it stays where it is.
@@ -69,37 +125,24 @@ def split_into_groups(records: Sequence[Record]) -> list[list[Record]]:
     arms = group_into_arms(records)
     joined: dict[str, list[Record]] = {}
     for arm in arms:
-        joined.setdefault(_group_key(_root(arm, arms)), []).extend(arm.records)
+        root = _last_control(arm, arms)
+        key = fingerprint([root.task, root.source, study_of(root.config), problem_of(root.config)])
+        joined.setdefault(key, []).extend(arm.records)
     return list(joined.values())
 
 
-def _root(arm: Arm, arms: Sequence[Arm]) -> Arm:
+def _last_control(arm: Arm, arms: Sequence[Arm]) -> Arm:
     """The control of the control ... of an arm: in the end a plain baseline, or what has no control."""
     control = choose_control(arm, arms)
-    return arm if control is None else _root(control, arms)
+    return arm if control is None else _last_control(control, arms)
 
 
-def size_name(config: RunConfig) -> str:
-    """The size by its name, such as `medium-512` or `medium-512 llama`; a pre-trained model by its source."""
-    model = config.model
-    if isinstance(model, GPTConfig):
-        shape = (model.layers, model.width, model.heads)
-        known = (name for name, size in SIZES.items() if size == shape)
-        style = "" if model.style is Style.GPT else f" {model.style.value}"
-        return next(known, f"{model.layers}x{model.width}") + style
-    return Path(model.folder).name if isinstance(model, GPTFromRun) else model.source
-
-
-def _group_key(arm: Arm) -> str:
-    return fingerprint([arm.task, arm.source, study_of(arm.config), problem_of(arm.config)])
-
-
-def make_group(records: Sequence[Record], margin: float | None, primary: str | None, share: float) -> Group:
-    """Compare the runs of one experiment and gather its views."""
+def _group(records: Sequence[Record], margin: float | None, primary: str | None) -> Group:
     arms = group_into_arms(records)
     config = next((control for arm in arms if (control := choose_control(arm, arms))), arms[0]).config
-    classifies = arms[0].task == "classification"
     stated = primary if any(arm.method.name == primary for arm in arms) else None
+    comparisons = compare(arms, margin, stated)
+    first = comparisons[0] if comparisons else None
     return Group(
         study=study_of(config),
         data=config.data.name,
@@ -107,11 +150,10 @@ def make_group(records: Sequence[Record], margin: float | None, primary: str | N
         source=arms[0].source,
         task=arms[0].task,
         arms=arms,
-        comparison=None if classifies else compare_arms(arms, margin, primary=stated),
-        accuracy=compare_arm_accuracies(arms, share, primary=stated) if classifies else None,
-        ablation=ablation_steps(arms),
-        resources=resource_rows(arms),
-        speed=speed_rows(arms),
-        audit=audit_rows(arms),
-        geometry=geometry_rows(arms),
+        comparisons=comparisons,
+        scale_gaps=scale_gaps(arms),
+        ablation=views.ablation_steps(arms, first.measure, first.on) if first else (),
+        costs=views.cost_rows(arms),
+        audit=views.audit_rows(arms),
+        geometry=views.geometry_rows(arms),
     )

@@ -1,52 +1,124 @@
-"""How numbers are written, alike in every rendering."""
+"""How numbers are written, alike in every format: a text, with its unit beside it and not in it."""
 
 import math
+from dataclasses import dataclass
+
+from oelm.config.measure import CompareScale, Measure
+from oelm.report.findings import Estimate
+from oelm.report.texts import Texts
+
+NOTHING = "–"
+"""Where there is no number."""
 
 
-def written_count(number: int) -> str:
+@dataclass(frozen=True)
+class Quantity:
+    """A number as text, and what stands before and after it where it stands alone."""
+
+    text: str
+    before: str = ""
+    after: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.before}{self.text}{self.after}"
+
+
+def on_scale(value: float, scale: CompareScale, measure: Measure) -> Quantity:
+    """An arm relative to its control: `×1.082`, `97.9 %`, `-1.66`."""
+    match scale:
+        case CompareScale.RATIO:
+            return Quantity(f"{value:.3f}" if value < 100 else f"{value:.3g}", before="×")
+        case CompareScale.SHARE:
+            return Quantity(f"{100 * value:.1f}", after=" %")
+        case CompareScale.DIFFERENCE:
+            return Quantity(f"{value:+.{measure.decimals}f}")
+
+
+def bare(value: float | None, measure: Measure) -> str:
+    """A value of a measure without its unit; a dash where there is none."""
+    return NOTHING if value is None else measure.bare(value)
+
+
+def estimated(estimate: Estimate | None, measure: Measure) -> str:
+    """The estimate with its unit; a dash where there is none."""
+    return NOTHING if estimate is None else str(on_scale(estimate.value, estimate.scale, measure))
+
+
+def interval(estimate: Estimate | None, measure: Measure) -> str:
+    """`0.97 – 1.02`, with the unit once; a dash where there is none."""
+    if estimate is None or estimate.ends is None:
+        return NOTHING
+    lower, upper = (on_scale(end, estimate.scale, measure) for end in estimate.ends)
+    return f"{lower.text} – {upper.text}{upper.after}"
+
+
+def criterion(limit: float, measure: Measure, say: Texts) -> str:
+    """As it is said: a ratio of 1.05 is a margin of `5 %`, a share of 0.95 is `95 %`."""
+    match measure.scale:
+        case CompareScale.RATIO:
+            return f"{100 * abs(limit - 1):.4g} %"
+        case CompareScale.SHARE:
+            return f"{100 * limit:.4g} %"
+    return say("points", value=f"{abs(limit):g}") if measure.percent else f"{abs(limit):g}"
+
+
+def on_axis(value: float, measure: Measure) -> Quantity:
+    """On an axis, as short as it can be: `1.05`, `95 %`, `-2`."""
+    if measure.scale is CompareScale.SHARE:
+        return Quantity(f"{100 * value:.4g}", after=" %")
+    return Quantity(f"{value:g}", before="×" if measure.scale is CompareScale.RATIO else "")
+
+
+def count(number: float | None) -> str:
     """Three digits and a unit: 1,092,352 is `1.09M`."""
+    if number is None:
+        return NOTHING
     for size, unit in ((10**9, "B"), (10**6, "M"), (10**3, "K")):
         # 999,600 rounds to four digits of K, so a unit begins a little below its size.
         if number >= size * 0.9995:
             return f"{_three_digits(number / size)}{unit}"
-    return str(number)
+    return f"{number:.0f}"
 
 
-def written_perplexity(value: float) -> str:
-    """Two decimals while they mean something."""
-    if not math.isfinite(value) or value >= 1e6:
-        return f"{value:.2g}"
-    return f"{value:.2f}" if value < 100 else f"{value:.1f}" if value < 1000 else f"{value:.0f}"
+def whole(number: float | None) -> str:
+    """All digits before the point."""
+    return NOTHING if number is None else f"{number:,.0f}"
 
 
-def written_bits(value: float | None) -> str:
-    """Bits per byte, or a dash where they are not known."""
-    return "-" if value is None else f"{value:.3f}"
+def percent(share: float | None) -> str:
+    """A share in percent, one decimal; no sign on a zero."""
+    return NOTHING if share is None else f"{round(100 * share, 1) + 0.0:.1f} %"
 
 
-def written_ratio(value: float) -> str:
-    """A perplexity ratio: three decimals, as margins are given in percent."""
-    return f"{value:.3f}" if value < 100 else f"{value:.3g}"
+def milliseconds(seconds: float | None) -> str:
+    """Three digits of milliseconds."""
+    return NOTHING if seconds is None else _three_digits(1000 * seconds)
 
 
-def written_percent(share: float | None) -> str:
-    """A share in percent, one decimal; no sign on a zero; a dash where it is not known."""
-    return "-" if share is None else f"{round(100 * share, 1) + 0.0:.1f} %"
+def duration(seconds: float) -> str:
+    """In the unit that a reader would choose."""
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:.3g} min" if seconds < 7200 else f"{seconds / 3600:.3g} h"
 
 
-def written_points(points: float) -> str:
-    """A difference of accuracies in hundredths, with its sign."""
-    return f"{points:+.2f}"
+def memory(size: int | None) -> str:
+    """In binary units."""
+    if size is None:
+        return NOTHING
+    return f"{size / 2**30:.2f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"
 
 
-def written_margin(margin: float) -> str:
-    """The margin as the percentage by which perplexity may grow: 1.05 is `5 %`."""
-    return f"{100 * (margin - 1):.4g} %"
+def power_of_ten(value: float) -> str:
+    """Three digits: `1.15e12`."""
+    return f"{value:.3g}".replace("e+", "e")
 
 
-def written_milliseconds(seconds: float | None) -> str:
-    """Three digits of milliseconds, or a dash."""
-    return "-" if seconds is None else _three_digits(1000 * seconds)
+def small(value: float) -> str:
+    """Three decimals, or one digit and a power of ten where that would be nothing."""
+    if value == 0 or abs(value) >= 1e-3 or not math.isfinite(value):
+        return f"{value:.3f}"
+    return f"{value:.0e}".replace("e-0", "e-")
 
 
 def _three_digits(value: float) -> str:

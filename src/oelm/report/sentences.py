@@ -1,319 +1,245 @@
-"""From a comparison to sentences: shared by the terminal, Markdown, JSON and the page."""
+"""Findings in sentences: the one on an arm, its remarks, what concerns several arms, and how to read the numbers."""
 
-from collections.abc import Sequence
-
-from oelm.config.measure import Bilingual
+from oelm.config.measure import CompareScale
 from oelm.config.methods import control_of
-from oelm.report.accuracy import AccuracyComparison, AccuracyFinding, Span
+from oelm.report import numerals
 from oelm.report.arms import Arm
-from oelm.report.beside import BesideRow
-from oelm.report.comparison import Comparison, Finding
-from oelm.report.confounds import Confound, ScaleGap
-from oelm.report.groups import Group
-from oelm.report.numerals import written_margin, written_percent, written_perplexity, written_points, written_ratio
-from oelm.report.registration import Registration
-from oelm.report.statistics import SEEDS_FOR_VERDICT, Interval, IntervalKind, Verdict
-from oelm.report.texts import CHINESE, Texts
-from oelm.report.trend import Trend
-from oelm.report.views import SpeedRow
+from oelm.report.confounds import Confound, PlannedConfound, listed
+from oelm.report.findings import Comparison, Estimate, Finding
+from oelm.report.groups import Group, Report
+from oelm.report.study_views import Registration, ReportedPair, Trend
+from oelm.report.texts import ENGLISH, Texts
+from oelm.report.verdicts import PAIRS_FOR_VERDICT, Model, Verdict
 
 
-def group_title(group: Group, texts: Texts) -> str:
-    """Data and size, and the study; of a reported experiment whose it is."""
-    reported = group.arms[0].records[0].reported
-    if reported is not None:
-        return texts.reported_title.format(data=group.data, size=group.size, study=in_language(reported.study, texts))
-    text = texts.group_title if group.study is None else texts.study_title
-    return text.format(study=group.study, data=group.data, size=group.size)
-
-
-# --- perplexity --------------------------------------------------------------------------------------------------
-
-
-def verdict_phrase(finding: Finding, margin: float, texts: Texts) -> str:
-    """The verdict in words, with the note that a non-inferior or undecided arm is measurably worse."""
-    phrase = texts.verdicts[finding.verdict].format(margin=written_margin(margin), needed=SEEDS_FOR_VERDICT)
-    worse = finding.estimate is not None and finding.estimate.measurably_worse
-    return phrase + texts.also_measurably_worse if worse and _is_noteworthy(finding.verdict) else phrase
-
-
-def finding_sentence(finding: Finding, margin: float, texts: Texts) -> str:
-    """The one sentence on an arm: ratio, interval, number of pairs, control, verdict."""
-    if finding.control is None:
-        return texts.no_control.format(arm=finding.arm.label, control=control_of(finding.arm.method))
-    names = {"arm": finding.arm.label, "control": finding.control.label}
-    verdict = verdict_phrase(finding, margin, texts)
-    if finding.estimate is None:
-        return texts.finding_without_pairs.format(**names, verdict=verdict)
-    ratio, pairs = written_ratio(finding.estimate.ratio), finding.estimate.pairs
-    interval = finding.estimate.interval
-    if interval is None:
-        return texts.finding_without_interval.format(**names, ratio=ratio, pairs=pairs, verdict=verdict)
-    lower, upper = written_ratio(interval.lower), written_ratio(interval.upper)
-    return texts.finding.format(
+def finding_sentence(found: Finding, criterion: float, say: Texts) -> str:
+    """The one sentence on an arm: estimate, interval, number of pairs, control, verdict."""
+    if found.control is None:
+        return say("no_control", arm=found.arm.label, control=control_of(found.arm.method))
+    names = {"arm": found.arm.label, "control": found.control.label, "verdict": judged(found, criterion, say)}
+    estimate = found.estimate
+    if estimate is None:
+        return say("finding.none", **names)
+    value, lower, upper = _written(estimate, found)
+    return say(
+        f"finding.{estimate.scale}" + ("" if estimate.ends else ".bare"),
         **names,
-        ratio=ratio,
-        interval=interval_name(interval, texts),
+        on=say("on_set", set=found.on) if found.on else "",
+        measure=say.name(found.measure),
+        value=value,
         lower=lower,
         upper=upper,
-        pairs=pairs,
-        verdict=verdict,
+        interval=say("adjusted_interval" if estimate.is_adjusted else "plain_interval"),
+        shown=_shown(found, say),
+        pairs=found.pairs,
+        examples=f"{found.examples or 0:,}",
     )
 
 
-def interval_name(interval: Interval | Span, texts: Texts) -> str:
-    """What kind of 95 % it is: of this arm alone, or of all secondary arms together."""
-    return texts.adjusted_interval if interval.is_adjusted else texts.plain_interval
+def judged(found: Finding, criterion: float, say: Texts) -> str:
+    """The verdict as the end of a sentence, with the note that a non-inferior or undecided arm is measurably worse."""
+    verdict, share = found.verdict, found.measure.scale is CompareScale.SHARE
+    kind = "" if verdict in (Verdict.BETTER, Verdict.NO_VERDICT) else "share." if share else "margin."
+    phrase = say(
+        f"judged.{kind}{verdict}",
+        criterion=numerals.criterion(criterion, found.measure, say),
+        measure=say.name(found.measure),
+        needed=PAIRS_FOR_VERDICT,
+    )
+    worse = found.measurably_worse and verdict in (Verdict.NON_INFERIOR, Verdict.UNDECIDED)
+    return phrase + say("also_measurably_worse") if worse else phrase
 
 
-def finding_remarks(finding: Finding, texts: Texts) -> tuple[str, ...]:
-    """What stands beside the verdict: what the design could show, the confounds, the missing runs."""
-    remarks = []
-    interval = finding.estimate.interval if finding.estimate else None
-    if interval is not None:
-        remarks.append(texts.resolution.format(resolution=written_ratio(interval.resolution)))
-    if finding.estimate is not None and finding.estimate.beside is not None:
-        remarks.append(_beside(finding.estimate.beside, texts))
-    return (*remarks, *_shared_remarks(finding, texts))
+def finding_remarks(found: Finding, say: Texts) -> tuple[str, ...]:
+    """What belongs to the verdict: what the design could show, the confounds, the missing runs."""
+    remarks, estimate = [], found.estimate
+    if estimate is not None and estimate.smallest_criterion is not None:
+        smallest = numerals.on_scale(estimate.smallest_criterion, estimate.scale, found.measure)
+        remarks.append(say("smallest", value=smallest))
+    if estimate is not None and estimate.other is not None:
+        lower, upper = (numerals.on_scale(end, estimate.scale, found.measure).text for end in estimate.other)
+        text = "own_interval" if estimate.model is Model.POOLED else "variances_differ"
+        remarks.append(say(text, lower=lower, upper=upper))
+    if found.is_primary and found.verdict is not Verdict.NO_VERDICT:
+        remarks.append(say("primary_remark"))
+    remarks += [say("confound", confound=confound_phrase(each, say)) for each in found.confounds]
+    if found.missing and found.arm.source == "measured":
+        remarks.append(say("add_runs", commands=", ".join(_missing_commands(found))))
+    return (*remarks, *arm_remarks(found.arm, say))
 
 
-def _beside(beside: Interval, texts: Texts) -> str:
-    text = texts.own_interval if beside.kind is IntervalKind.PAIRED else texts.variances_differ
-    return text.format(lower=written_ratio(beside.lower), upper=written_ratio(beside.upper))
-
-
-def _shared_remarks(finding: Finding | AccuracyFinding, texts: Texts) -> list[str]:
-    judged = finding.is_primary and finding.verdict is not Verdict.NO_VERDICT
-    remarks = [texts.primary_remark] if judged else []
-    remarks += [texts.confound.format(confound=confound_phrase(found, texts)) for found in finding.confounds]
-    if finding.missing and finding.arm.source == "measured":
-        remarks.append(texts.add_runs.format(commands=", ".join(missing_commands(finding, texts))))
-    return [*remarks, *arm_remarks(finding.arm, texts)]
-
-
-def arm_remarks(arm: Arm, texts: Texts) -> list[str]:
+def arm_remarks(arm: Arm, say: Texts) -> tuple[str, ...]:
     """What is to be known of a reported arm, such as a step count that two of its tables give differently."""
-    return [in_language(each, texts) for record in arm.records if record.reported for each in record.reported.remarks]
+    return tuple(say.of(each) for record in arm.records if record.reported for each in record.reported.remarks)
 
 
-def reference_remarks(findings: Sequence[Finding | AccuracyFinding], texts: Texts) -> list[str]:
-    """The same of the plain baselines, which have no sentence of their own."""
-    return [
-        f"{found.arm.label}: {remark}"
-        for found in findings
-        if found.is_reference
-        for remark in arm_remarks(found.arm, texts)
-    ]
-
-
-def in_language(remark: Bilingual, texts: Texts) -> str:
-    """A remark of a record in the language of the texts."""
-    return remark.chinese if texts is CHINESE else remark.english
-
-
-def missing_commands(finding: Finding | AccuracyFinding, texts: Texts) -> tuple[str, ...]:
-    """The commands that add the seeds a verdict needs."""
-    verb = "finetune" if finding.arm.task == "classification" else "train"
-    return tuple(
-        texts.add_run.format(verb=verb, method=runs.method, seed=seed)
-        for runs in finding.missing
-        for seed in runs.seeds
-    )
-
-
-def confound_phrase(confound: Confound, texts: Texts) -> str:
+def confound_phrase(confound: Confound, say: Texts) -> str:
     """A confound in words."""
-    return texts.confounds[confound.kind].format(what=confound.what, arm=confound.arm, control=confound.control)
+    return say(f"confound.{confound.kind}", what=confound.what, arm=confound.arm, control=confound.control)
 
 
-def general_remarks(comparison: Comparison, texts: Texts) -> tuple[str, ...]:
-    """What concerns several arms at once: scale between ablations, pooled scatter, speed, runs left out."""
-    remarks = [scale_sentence(gap, texts) for gap in comparison.scale_gaps]
-    if blocks := comparison.blocks:
-        text = texts.blocks_left_out if blocks.left_out else texts.blocks
-        listed = {"seeds": _listed(blocks.seeds), "left_out": _listed(blocks.left_out)}
-        remarks.append(text.format(arms=len(blocks.arms), **listed))
-    if speed := speed_sentences(comparison.findings, texts):
-        remarks.append(speed)
-    return (*remarks, *_unfinished(comparison, texts))
+def planned_sentence(found: PlannedConfound, say: Texts = ENGLISH) -> str:
+    """One warning before the runs: `oelm against baseline: lr differs (1e-3 against 3e-4)`."""
+    phrase = confound_phrase(found.confound, say)
+    return say("planned_confound", arm=found.arm, control=found.control, confound=phrase)
 
 
-def _listed(seeds: Sequence[int]) -> str:
-    return ", ".join(str(seed) for seed in seeds)
+def group_title(group: Group, say: Texts) -> str:
+    """Data and size, and the study; of a reported experiment whose it is."""
+    names = {"data": group.data, "size": group.size}
+    if reported := group.arms[0].record.reported:
+        return say("reported_title", **names, study=say.of(reported.study))
+    return say("group_title", **names) if group.study is None else say("study_title", **names, study=group.study)
 
 
-def _unfinished(comparison: Comparison | AccuracyComparison, texts: Texts) -> list[str]:
-    folders = ", ".join(str(folder) for folder in comparison.unfinished)
-    return [texts.unfinished.format(folders=folders)] if folders else []
-
-
-def scale_sentence(gap: ScaleGap[Arm], texts: Texts) -> str:
-    """Why two frozen arms do not differ in direction alone."""
-    return texts.scale_gap.format(
-        one=gap.one.label,
-        other=gap.other.label,
-        one_norm=written_ratio(gap.one_norm),
-        other_norm=written_ratio(gap.other_norm),
-    )
-
-
-def speed_sentences(findings: Sequence[Finding], texts: Texts) -> str:
-    """The FLOP bound of each arm, then the measured ratios, which claim nothing. Empty without such arms."""
-    others = [finding for finding in findings if not finding.is_reference and finding.arm.flops_saved_share is not None]
-    if not others:
-        return ""
-    shares = ", ".join(f"{found.arm.label} {written_percent(found.arm.flops_saved_share)}" for found in others)
-    ratios = [
-        texts.time_ratio.format(arm=found.arm.label, ratio=f"{found.time_ratio:.2f}")
-        for found in others
-        if found.time_ratio is not None
+def group_remarks(group: Group, say: Texts) -> tuple[str, ...]:
+    """What concerns several arms of an experiment at once; speed has a section of its own."""
+    references = [
+        f"{arm.label}: {remark}" for arm in group.arms if arm.is_reference for remark in arm_remarks(arm, say)
     ]
-    measured = [texts.speed_measured.format(ratios=", ".join(ratios)), texts.speed_caveat] if ratios else []
-    return " ".join([texts.speed_bound.format(shares=shares), *measured])
+    gaps = [planned_sentence(PlannedConfound(gap.one.label, gap.other.label, gap.confound), say)
+            for gap in group.scale_gaps]  # fmt: skip
+    return (*references, *gaps, *(_pooled(each, say) for each in group.comparisons if each.pooled))
 
 
-def bound_sentence(row: SpeedRow, texts: Texts) -> str | None:
-    """The remark that more time was saved than arithmetic allows; None where that is not so."""
-    if not row.exceeds_bound or row.control is None:
-        return None
-    return texts.exceeds_bound.format(
-        arm=row.arm.label,
-        control=row.control.label,
-        saved=written_percent(row.time_saved_share),
-        bound=written_percent(row.flops_saved_share),
+def speed_sentences(group: Group, say: Texts) -> tuple[str, ...]:
+    """The FLOP bound of each arm, then the measured ratios, which claim nothing; and savings beyond the bound."""
+    others = [row for row in group.costs if not row.arm.is_reference and row.flops_saved_share is not None]
+    shares = [f"{row.arm.label} {numerals.percent(row.flops_saved_share)}" for row in others]
+    ratios = [
+        f"{row.arm.label} ×{row.step_seconds / row.control.step_seconds:.2f}"
+        for row in others
+        if row.control and row.step_seconds and row.control.step_seconds
+    ]
+    bound = [say("speed_bound", shares=", ".join(shares))] if shares else []
+    measured = [say("speed_measured", ratios=", ".join(ratios))] if ratios else []
+    return (*bound, *measured, *bound_sentences(group, say))
+
+
+def bound_sentences(group: Group, say: Texts) -> tuple[str, ...]:
+    """Arms that saved more time than arithmetic allows."""
+    return tuple(
+        say(
+            "exceeds_bound",
+            arm=row.arm.label,
+            control=row.control.label,
+            saved=numerals.percent(row.time_saved_share),
+            bound=numerals.percent(row.flops_saved_share),
+        )
+        for row in group.costs
+        if row.exceeds_bound and row.control is not None
     )
 
 
-def trend_caveat(trend: Trend, texts: Texts) -> str | None:
+def trend_caveat(trend: Trend, say: Texts) -> str | None:
     """What else changes along a trend; None where nothing does."""
     if not trend.also_differs:
         return None
-    settings = [texts.trend_setting.format(name=name, values=", ".join(values)) for name, values in trend.also_differs]
-    return texts.trend_caveat.format(settings=", ".join(settings))
+    settings = [say("trend_setting", name=name, values=", ".join(values)) for name, values in trend.also_differs]
+    return say("trend_caveat", settings=", ".join(settings))
 
 
-def beside_sentence(row: BesideRow, texts: Texts) -> str:
+def reported_sentence(pair: ReportedPair, say: Texts) -> str:
     """Our figure and theirs, and the settings in which the two runs differ."""
-    settings = [f"{name} {ours} / {theirs}" for name, ours, theirs in row.differs]
-    return texts.beside.format(
-        arm=row.ours.arm.label,
-        data=row.ours.arm.config.data.name,
-        ours=_figure(row.ours, texts),
-        theirs=_figure(row.theirs, texts),
-        id=row.id,
-        differs=texts.beside_differs.format(settings=", ".join(settings)) if settings else "",
+    settings = ", ".join(f"{name} {ours} / {theirs}" for name, ours, theirs in pair.differs)
+    return say(
+        "reported_pair",
+        arm=pair.ours.arm.label,
+        data=pair.ours.arm.config.data.name,
+        measure=say.name(pair.ours.measure),
+        ours=_figure(pair.ours, say),
+        theirs=_figure(pair.theirs, say),
+        id=pair.id,
+        differs=say("reported_differs", settings=settings) if settings else "",
     )
 
 
-def _figure(finding: Finding | AccuracyFinding, texts: Texts) -> str:
-    if isinstance(finding, AccuracyFinding):
-        return texts.accuracy_figure.format(accuracy=f"{100 * finding.mean:.2f} %")
-    perplexity = written_perplexity(finding.arm.mean_perplexity)
-    if finding.estimate is None:
-        return texts.perplexity_figure.format(perplexity=perplexity)
-    return texts.ratio_figure.format(perplexity=perplexity, ratio=written_ratio(finding.estimate.ratio))
-
-
-def footnotes(comparison: Comparison, texts: Texts) -> tuple[str, ...]:
-    """How to read the numbers."""
-    notes = [*texts.footnotes]
-    if any(finding.arm.source == "reported" for finding in comparison.findings):
-        notes = [texts.reported_footnote]
-    intervals = [found.estimate.interval for found in comparison.findings if found.estimate and found.estimate.interval]
-    if comparison.blocks is not None:
-        notes.append(texts.pooled_footnote)
-    if len(intervals) > 1:
-        notes.append(texts.family_footnote if comparison.primary else texts.no_primary_footnote)
-    if any(finding.arm.records[0].counts.later for finding in comparison.findings):
-        notes.append(texts.trained_later)
-    return tuple(notes)
-
-
-# --- accuracy ----------------------------------------------------------------------------------------------------
-
-
-def accuracy_verdict_phrase(finding: AccuracyFinding, share: float, texts: Texts) -> str:
-    """The verdict in words, with the note that an arm that keeps its share is measurably worse."""
-    phrase = texts.accuracy_verdicts[finding.verdict].format(margin=f"{100 * share:g} %", needed=SEEDS_FOR_VERDICT)
-    worse = finding.measurably_worse and _is_noteworthy(finding.verdict)
-    return phrase + texts.also_measurably_worse if worse else phrase
-
-
-def accuracy_sentence(finding: AccuracyFinding, share: float, texts: Texts) -> str:
-    """The one sentence on a fine-tuned arm: points, share, intervals, control, verdict."""
-    if finding.control is None:
-        return texts.no_control.format(arm=finding.arm.label, control=control_of(finding.arm.method))
-    names = {"arm": finding.arm.label, "control": finding.control.label}
-    verdict = accuracy_verdict_phrase(finding, share, texts)
-    points, kept = finding.points, finding.share
-    if points is None or kept is None:
-        return texts.finding_without_pairs.format(**names, verdict=verdict)
-    filled = {"evaluation": finding.evaluation, "points": written_points(points.value), "pairs": finding.pairs}
-    filled["share"] = written_percent(kept.value)
-    if points.lower is None or points.upper is None or kept.lower is None or kept.upper is None:
-        return texts.accuracy_without_interval.format(**names, **filled, verdict=verdict)
-    return texts.accuracy_finding.format(
-        **names,
-        **filled,
-        interval=interval_name(points, texts),
-        lower=written_points(points.lower),
-        upper=written_points(points.upper),
-        share_lower=written_percent(kept.lower),
-        share_upper=written_percent(kept.upper),
-        examples=f"{finding.examples:,}",
-        verdict=verdict,
-    )
-
-
-def accuracy_remarks(finding: AccuracyFinding, texts: Texts) -> tuple[str, ...]:
-    """What stands beside the verdict: the confounds, the missing runs."""
-    return tuple(_shared_remarks(finding, texts))
-
-
-def accuracy_general_remarks(comparison: AccuracyComparison, texts: Texts) -> tuple[str, ...]:
-    """What concerns several arms at once."""
-    return (*(scale_sentence(gap, texts) for gap in comparison.scale_gaps), *_unfinished(comparison, texts))
-
-
-def accuracy_footnotes(comparison: AccuracyComparison, texts: Texts) -> tuple[str, ...]:
-    """How to read the numbers."""
-    notes = [note.format(share=f"{100 * comparison.share:g} %") for note in texts.accuracy_footnotes]
-    if any(finding.arm.source == "reported" for finding in comparison.findings):
-        notes = [notes[0], texts.reported_footnote]
-    tested = [found for found in comparison.findings if found.share is not None and found.share.lower is not None]
-    if len(tested) > 1:
-        notes.append(texts.family_footnote if comparison.primary else texts.no_primary_footnote)
-    return tuple(notes)
-
-
-def _is_noteworthy(verdict: Verdict) -> bool:
-    return verdict in (Verdict.NON_INFERIOR, Verdict.UNDECIDED)
-
-
-def registration_sentences(found: Sequence[Registration], texts: Texts) -> tuple[str, ...]:
-    """One line per study: when its plan was registered and by which commit, or that there is none."""
-    several = len({each.study for each in found}) > 1
-    return tuple((f"{each.study}: " if several and each.study else "") + _registered(each, texts) for each in found)
-
-
-def _registered(found: Registration, texts: Texts) -> str:
-    stamp = found.stamp
-    if stamp is None:
-        return texts.exploratory
-    commit, before = (stamp.git_commit or "?")[:12], texts.registered_first
-    if stamp.runs_before:
-        before = texts.registered_late.format(runs=stamp.runs_before)
-    parts = [
-        texts.registered.format(
-            when=stamp.registered_at,
-            commit=texts.with_changes.format(commit=commit) if stamp.git_dirty else commit,
-            before=before,
-        )
+def notes(report: Report, say: Texts) -> tuple[str, ...]:
+    """One line per study on its registered plan; then the runs that were left out."""
+    several = len({each.study for each in report.registrations}) > 1
+    lines = [
+        (f"{each.study}: " if several and each.study else "") + _registered(each, say) for each in report.registrations
     ]
-    if stamp.amendments:
-        parts.append(texts.amended.format(times=len(stamp.amendments)))
+    if report.unfinished:
+        lines.append(say("unfinished", folders=", ".join(map(str, report.unfinished))))
+    return tuple(lines)
+
+
+def footnotes(report: Report, say: Texts) -> tuple[str, ...]:
+    """How to read the numbers of all experiments."""
+    found = [_comparison_notes(comparison, say) for group in report.groups for comparison in group.comparisons]
+    later = any(arm.record.counts.later for group in report.groups for arm in group.arms)
+    return tuple(dict.fromkeys([note for each in found for note in each] + ([say("note.later")] if later else [])))
+
+
+def _comparison_notes(comparison: Comparison, say: Texts) -> list[str]:
+    measure, findings = comparison.measure, comparison.findings
+    criterion = numerals.criterion(comparison.criterion, measure, say)
+    listed = [
+        say(f"note.{measure.scale}", measure=say.name(measure), criterion=criterion),
+        say(f"note.{measure.per}"),
+    ]
+    if any(found.arm.source == "reported" for found in findings):
+        listed = [say("note.reported")]
+    if comparison.pooled is not None:
+        listed.append(say("note.pooled"))
+    if sum(found.estimate is not None and found.estimate.ends is not None for found in findings) > 1:
+        has_primary = any(found.is_primary for found in findings)
+        listed.append(say("note.primary" if has_primary else "note.no_primary"))
+    return listed
+
+
+def _written(estimate: Estimate, found: Finding) -> tuple[str, str, str]:
+    ends = estimate.ends or (estimate.value, estimate.value)
+    value, lower, upper = (
+        numerals.on_scale(each, estimate.scale, found.measure).text for each in (estimate.value, *ends)
+    )
+    return value, lower, upper
+
+
+def _shown(found: Finding, say: Texts) -> str:
+    """The same on the second scale, inside the brackets of the sentence."""
+    if found.shown is None:
+        return ""
+    value, lower, upper = _written(found.shown, found)
+    text = "shown_difference" if found.shown.ends else "shown_difference.bare"
+    return say(text, value=value, lower=lower, upper=upper)
+
+
+def _missing_commands(found: Finding) -> list[str]:
+    """The commands that add the seeds a verdict needs."""
+    verb = "finetune" if found.arm.task == "classification" else "train"
+    return [f"`oelm {verb} --method {runs.method} --seed {seed}`" for runs in found.missing for seed in runs.seeds]
+
+
+def _pooled(comparison: Comparison, say: Texts) -> str:
+    pooled = comparison.pooled
+    assert pooled is not None
+    text = "pooled_left_out" if pooled.left_out else "pooled"
+    return say(text, arms=len(pooled.arms), seeds=listed(pooled.seeds), left_out=listed(pooled.left_out))
+
+
+def _figure(found: Finding, say: Texts) -> str:
+    mean = "–" if found.mean is None else found.measure.written(found.mean)
+    if found.estimate is None or found.estimate.scale is CompareScale.DIFFERENCE:
+        return mean
+    return say("relative_figure", mean=mean, estimate=numerals.estimated(found.estimate, found.measure))
+
+
+def _registered(found: Registration, say: Texts) -> str:
+    plan = found.plan
+    if plan is None:
+        return say("exploratory")
+    commit, before = (plan.git_commit or "?")[:12], say("registered_first")
+    if plan.runs_before:
+        before = say("registered_late", runs=plan.runs_before)
+    if plan.git_dirty:
+        commit = say("with_changes", commit=commit)
+    parts = [say("registered", when=plan.registered_at, commit=commit, before=before)]
+    if plan.amendments:
+        parts.append(say("amended", times=len(plan.amendments)))
     if found.missing is None:
-        parts.append(texts.plan_not_here)
+        parts.append(say("plan_not_here"))
     elif found.missing:
-        parts.append(texts.planned_missing.format(runs=", ".join(found.missing)))
+        parts.append(say("planned_missing", runs=", ".join(found.missing)))
     return " ".join(parts)

@@ -1,15 +1,12 @@
-"""Every text of the results that a reader sees, in one place and in both languages.
+"""Every text that a reader sees, in both languages side by side, by its id.
 
-Templates are filled by `str.format` in `sentences.py`; the names in braces are the same in each language.
+Names in braces are filled in; units stand in the texts or beside the value (`numerals.py`), never in the value.
+What a measure is called stands in the measure.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
-from oelm.report.confounds import ConfoundKind
-from oelm.report.statistics import Verdict
-from oelm.report.views import AblationChange
+from oelm.config.measure import Bilingual, Measure
 
 
 class Language(StrEnum):
@@ -19,405 +16,429 @@ class Language(StrEnum):
     CHINESE = "zh"
 
 
-@dataclass(frozen=True)
 class Texts:
-    """One language. A field added here is missing in no language, or the type checker says so."""
+    """The texts of one language: `say("arm")`, `say("at_edge", arm="oelm")`."""
 
-    measured_title: str
-    arm: str
-    trained: str
-    frozen: str
-    perplexity_by_seed: str
-    mean: str
-    bits_per_byte: str
-    flops_saved: str
-    step_time: str
-    verdict_title: str
-    against: str
-    ratio: str
-    interval: str
-    verdict: str
-    scale: str
-    learning_rate: str
-    evaluation: str
-    accuracy_title: str
-    accuracy_by_seed: str
-    best_checkpoint: str
-    points: str
-    share: str
-    primary: str
-    """Marks the primary arm in a table."""
-    group_title: str
-    study_title: str
-    reported_title: str
-    verdict_names: Mapping[Verdict, str]
-    """One word or two, for a table."""
-    verdicts: Mapping[Verdict, str]
-    """Phrases that end a sentence; `{margin}` is a percentage."""
-    accuracy_verdicts: Mapping[Verdict, str]
-    also_measurably_worse: str
-    plain_interval: str
-    adjusted_interval: str
-    finding: str
-    finding_without_interval: str
-    finding_without_pairs: str
-    accuracy_finding: str
-    accuracy_without_interval: str
-    no_control: str
-    resolution: str
-    own_interval: str
-    variances_differ: str
-    primary_remark: str
-    add_runs: str
-    add_run: str
-    confound: str
-    confounds: Mapping[ConfoundKind, str]
-    planned_confound: str
-    scale_gap: str
-    blocks: str
-    blocks_left_out: str
-    speed_bound: str
-    speed_measured: str
-    time_ratio: str
-    speed_caveat: str
-    exceeds_bound: str
-    unfinished: str
-    registered: str
-    registered_first: str
-    registered_late: str
-    with_changes: str
-    amended: str
-    planned_missing: str
-    plan_not_here: str
-    exploratory: str
-    ablation_changes: Mapping[AblationChange, str]
-    trend_caveat: str
-    trend_setting: str
-    beside: str
-    beside_differs: str
-    perplexity_figure: str
-    ratio_figure: str
-    accuracy_figure: str
-    footnotes: tuple[str, ...]
-    pooled_footnote: str
-    family_footnote: str
-    no_primary_footnote: str
-    accuracy_footnotes: tuple[str, ...]
-    reported_footnote: str
-    trained_later: str
+    def __init__(self, language: Language) -> None:
+        self.language = language
+        self._place = list(Language).index(language)
+
+    def __call__(self, text: str, **values: object) -> str:
+        """The text of this id, filled in."""
+        found = TEXTS[text][self._place]
+        return found.format(**values) if values else found
+
+    def of(self, text: Bilingual) -> str:
+        """A text that a record or a measure brings along."""
+        return text.chinese if self.language is Language.CHINESE else text.english
+
+    def name(self, measure: Measure) -> str:
+        """What a measure is called."""
+        return self.of(measure.title)
+
+    def unit(self, measure: Measure) -> str:
+        """The unit of a measure after its name in a heading."""
+        return self("percent_unit") if measure.percent else ""
 
 
-ENGLISH = Texts(
-    measured_title="What was measured",
-    arm="method",
-    trained="trained",
-    frozen="frozen",
-    perplexity_by_seed="perplexity by seed",
-    mean="mean",
-    bits_per_byte="bits/byte",
-    flops_saved="FLOPs saved",
-    step_time="ms/step",
-    verdict_title="What it shows (perplexity ratio, margin {margin})",
-    against="vs {control}",
-    ratio="ratio",
-    interval="95 % interval",
-    verdict="verdict",
-    scale="│ = 1, ┆ = margin",
-    learning_rate="lr",
-    evaluation="set",
-    accuracy_title="What it shows (accuracy, at least {share} of the control's)",
-    accuracy_by_seed="accuracy by seed, %",
-    best_checkpoint="best ckpt",
-    points="points to control",
-    share="share of control, %",
-    primary="primary",
-    group_title="{data}, {size}",
-    study_title="{study}: {data}, {size}",
-    reported_title="{data}, {size}, as reported by {study}",
-    verdict_names={
-        Verdict.BETTER: "better",
-        Verdict.NON_INFERIOR: "non-inferior",
-        Verdict.INFERIOR: "inferior",
-        Verdict.UNDECIDED: "undecided",
-        Verdict.NO_VERDICT: "no verdict",
-    },
-    verdicts={
-        Verdict.BETTER: "better",
-        Verdict.NON_INFERIOR: "non-inferior at the {margin} margin",
-        Verdict.INFERIOR: "inferior to the {margin} margin",
-        Verdict.UNDECIDED: "undecided at the {margin} margin",
-        Verdict.NO_VERDICT: "no verdict, which takes {needed} paired seeds",
-    },
-    accuracy_verdicts={
-        Verdict.BETTER: "better",
-        Verdict.NON_INFERIOR: "at least {margin} of the control's accuracy is kept",
-        Verdict.INFERIOR: "less than {margin} of the control's accuracy is kept",
-        Verdict.UNDECIDED: "undecided whether {margin} of the control's accuracy is kept",
-        Verdict.NO_VERDICT: "no verdict, which takes {needed} paired seeds",
-    },
-    also_measurably_worse=", yet measurably worse",
-    plain_interval="95 % interval",
-    adjusted_interval="95 % interval after Holm",
-    finding=(
-        "{arm}: perplexity x{ratio} ({interval} {lower} to {upper}, n = {pairs} paired seeds) of {control}: {verdict}."
+ENGLISH = Texts(Language.ENGLISH)
+
+TEXTS: dict[str, tuple[str, str]] = {
+    # the page
+    "other_language": ("中文", "English"),
+    "facts": (
+        "{runs} runs: {arms} arms, seeds {seeds}, {steps} steps",
+        "{runs} 次运行：{arms} 组，种子 {seeds}，{steps} 步",
     ),
-    finding_without_interval=(
-        "{arm}: perplexity x{ratio} (no interval, n = {pairs} paired seed) of {control}: {verdict}."
+    "group_title": ("{data}, {size}", "{data}，{size}"),
+    "study_title": ("{study}: {data}, {size}", "{study}：{data}，{size}"),
+    "reported_title": ("{data}, {size}, as reported by {study}", "{data}，{size}（数据引自{study}）"),
+    # headings of columns
+    "arm": ("method", "方法"),
+    "data": ("data", "数据"),
+    "size": ("size", "规模"),
+    "learning_rate": ("learning rate", "学习率"),
+    "trained": ("trained", "训练"),
+    "frozen": ("frozen", "冻结"),
+    "absent": ("absent", "无矩阵"),
+    "by_seed": ("by seed", "各种子"),
+    "measure_by_seed": ("{measure} by seed{unit}", "各种子的{measure}{unit}"),
+    "percent_unit": (", %", "（%）"),
+    "mean": ("mean", "均值"),
+    "best_checkpoint": ("best checkpoint", "最佳检查点"),
+    "points_to_control": ("points to control", "与对照相差（百分点）"),
+    "to_control": ("difference to control", "与对照之差"),
+    "estimate": ("estimate", "估计值"),
+    "estimate.ratio": ("ratio", "比值"),
+    "estimate.share": ("share of control", "占对照的比例"),
+    "estimate.difference": ("difference", "差"),
+    "measure_estimate.ratio": ("{measure} ratio", "{measure}之比"),
+    "measure_estimate.share": ("share of control", "占对照的比例"),
+    "measure_estimate.difference": ("difference of {measure}", "{measure}之差"),
+    "interval": ("95 % interval", "95 % 区间"),
+    "pairs": ("n", "n"),
+    "verdict": ("verdict", "结论"),
+    "flops_saved": ("FLOPs saved", "节省 FLOPs"),
+    "step_time": ("ms/step", "毫秒/步"),
+    # the answer
+    "limit.ratio": ("margin", "界限"),
+    "limit.share": ("to be kept", "须保持"),
+    "limit.difference": ("margin", "界限"),
+    "points": ("{value} points", "{value} 个百分点"),
+    "against": ("vs {control}", "对照：{control}"),
+    "primary_arm": ("the primary arm: this study's question, stated before the runs", "主要实验组：运行之前声明的问题"),
+    "seed": ("seed {seed}", "种子 {seed}"),
+    "forest_caption": (
+        "solid line: no difference · dashed: margin {margin} · open dots: seeds",
+        "实线：无差异 · 虚线：界限 {margin} · 空心点：各种子",
     ),
-    finding_without_pairs="{arm} and {control} have no seed in common: {verdict}.",
-    accuracy_finding=(
-        "{arm} on {evaluation}: accuracy {points} points ({interval} {lower} to {upper}) to {control}, which is "
-        "{share} of it ({share_lower} to {share_upper}; n = {pairs} paired seeds, {examples} examples): {verdict}."
+    "forest_marks": ("│ equal  ┆ margin", "│ 相等  ┆ 界限"),
+    "confound_count": ("confounds: {count}", "混杂因素：{count}"),
+    "confounds_heading": ("What else could explain it", "还有什么可以解释它"),
+    "no_confounds": ("Nothing was found: the arms differ in the method only.", "未发现：两组只在方法上不同。"),
+    "nothing_compared": ("No arm here has a control to compare it with.", "这里没有带对照的实验组可供比较。"),
+    "title.ratio": ("What it shows ({measure} ratio, margin {criterion})", "结论（{measure}之比，界限 {criterion}）"),
+    "title.share": ("What it shows ({measure}, at least {criterion} kept)", "结论（{measure}，至少保持 {criterion}）"),
+    "title.difference": ("What it shows ({measure}, margin {criterion})", "结论（{measure}之差，界限 {criterion}）"),
+    "on_set": (" on {set}", "（{set}）"),
+    # verdicts
+    "verdict.better": ("better", "更优"),
+    "verdict.non-inferior": ("non-inferior", "非劣效"),
+    "verdict.inferior": ("inferior", "劣于界限"),
+    "verdict.undecided": ("undecided", "未定"),
+    "verdict.no verdict": ("no verdict", "不作判定"),
+    "judged.better": ("better", "更优"),
+    "judged.no verdict": ("no verdict, which takes {needed} paired seeds", "不作判定，判定需要 {needed} 个配对种子"),
+    "judged.margin.non-inferior": ("non-inferior at the {criterion} margin", "在 {criterion} 界限内非劣效"),
+    "judged.margin.inferior": ("inferior to the {criterion} margin", "超出 {criterion} 界限，较差"),
+    "judged.margin.undecided": ("undecided at the {criterion} margin", "在 {criterion} 界限下尚无定论"),
+    "judged.share.non-inferior": (
+        "at least {criterion} of the control's {measure} is kept",
+        "至少保持了对照{measure}的 {criterion}",
     ),
-    accuracy_without_interval=(
-        "{arm} on {evaluation}: accuracy {points} points to {control}, which is {share} of it "
-        "(no interval, n = {pairs} paired seed): {verdict}."
+    "judged.share.inferior": (
+        "less than {criterion} of the control's {measure} is kept",
+        "未能保持对照{measure}的 {criterion}",
     ),
-    no_control=(
-        "{arm}: no control among these runs, so no ratio and no verdict. "
-        "Add runs of {control} (or of baseline) with the same settings and seeds."
+    "judged.share.undecided": (
+        "undecided whether {criterion} of the control's {measure} is kept",
+        "是否保持了对照{measure}的 {criterion} 尚无定论",
     ),
-    resolution="Smallest margin that this design could have shown: x{resolution}.",
-    own_interval="From its own pairs alone: {lower} to {upper}.",
-    variances_differ=("The arms scatter unequally, so the interval is from its own pairs; pooled: {lower} to {upper}."),
-    primary_remark="The primary arm, stated before the runs: tested without correction.",
-    add_runs="For a verdict, with all other settings as before: {commands}.",
-    add_run="`oelm {verb} --method {method} --seed {seed}`",
-    confound="Confound: {confound}.",
-    confounds={
-        ConfoundKind.SETTING: "{what} differs ({arm} against {control})",
-        ConfoundKind.UNEQUAL_TUNING: "the learning rates were tuned differently: {what} {arm} against {control}",
-        ConfoundKind.LOWEST_OF_GRID: (
-            "{what} took the lowest learning rate of its grid ({arm}), so a lower one may be better"
-        ),
-        ConfoundKind.HIGHEST_OF_GRID: (
-            "{what} took the highest learning rate of its grid ({arm}), so a higher one may be better"
-        ),
-        ConfoundKind.TUNING_SEED: "{what} is judged with the seed that its learning rate was chosen with ({arm})",
-        ConfoundKind.EXTRAS: "extras differ ({arm} against {control}), so not only Q and K do",
-        ConfoundKind.SCALE: (
-            "rows of Q and K have norm {arm} and {control} at init, "
-            "so a difference between the two may be one of scale, not of direction"
-        ),
-        ConfoundKind.SEEDS: "seeds differ ({arm} against {control}); only those in both are used",
-        ConfoundKind.ONE_SEED: "one paired seed only, so the method cannot be told from chance",
-        ConfoundKind.ENVIRONMENT: "{what} differs ({arm} against {control})",
-        ConfoundKind.FREEZE_AUDIT: "frozen weights moved during training (seed {arm})",
-        ConfoundKind.NO_FREEZE_AUDIT: "no freeze audit, so nobody can tell whether frozen weights stayed as they were",
-        ConfoundKind.BEST_CHECKPOINT: "the figures are those of the best checkpoint, not of the last step",
-        ConfoundKind.UNKNOWN_CHECKPOINT: "it is not known whether the figures are those of the last step",
-    },
-    planned_confound="{arm} against {control}: {confound}.",
-    scale_gap=(
-        "{one} against {other}: rows of Q and K have norm {one_norm} and {other_norm} at init, "
-        "so a difference between the two may be one of scale, not of direction."
+    "also_measurably_worse": (", yet measurably worse", "，但可测地更差"),
+    # the sentence on an arm
+    "plain_interval": ("95 % interval", "95 % 区间"),
+    "adjusted_interval": ("95 % interval after Holm", "Holm 校正后的 95 % 区间"),
+    "finding.ratio": (
+        "{arm}{on}: {measure} ×{value} ({interval} {lower} to {upper}, n = {pairs} paired seeds) of {control}: "
+        "{verdict}.",
+        "{arm}{on}：{measure}为 {control} 的 {value} 倍（{interval} {lower} 至 {upper}，n = {pairs} 个配对种子）："
+        "{verdict}。",
     ),
-    blocks="Scatter is pooled over {arms} arms and the seeds {seeds}.",
-    blocks_left_out=(
-        "Scatter is pooled over {arms} arms and the seeds {seeds}; left out, as not in all arms: {left_out}."
+    "finding.ratio.bare": (
+        "{arm}{on}: {measure} ×{value} (no interval, n = {pairs} paired seed) of {control}: {verdict}.",
+        "{arm}{on}：{measure}为 {control} 的 {value} 倍（无区间，n = {pairs} 个配对种子）：{verdict}。",
     ),
-    speed_bound="Speed: matmul FLOPs bound what a method can save on baseline's step: {shares}.",
-    speed_measured="Measured time per step relative to the control, shown without a claim: {ratios}.",
-    time_ratio="{arm} x{ratio}",
-    speed_caveat="Times of runs side by side on a shared machine are not evidence.",
-    exceeds_bound=(
-        "{arm} took {saved} less time than {control}, but the method saves only {bound} of the arithmetic: "
-        "something else differed."
+    "finding.share": (
+        "{arm}{on}: {measure} {value} % of {control} ({interval} {lower} to {upper} %; {shown}n = {pairs} paired "
+        "seeds, {examples} examples): {verdict}.",
+        "{arm}{on}：{measure}为 {control} 的 {value} %（{interval} {lower} 至 {upper} %；{shown}n = {pairs} 个配对"
+        "种子，{examples} 个样本）：{verdict}。",
     ),
-    registered="Plan registered {when} by commit {commit}, {before}.",
-    registered_first="before the first run",
-    registered_late="when {runs} runs had already ended",
-    with_changes="{commit} with uncommitted changes",
-    amended="Amended since: {times}.",
-    planned_missing="Planned runs that are missing: {runs}.",
-    plan_not_here="Its file is not here, so planned runs that are missing cannot be named.",
-    exploratory="Exploratory: no registered plan.",
-    unfinished="Left out, as not finished: {folders}. A run that failed is a result too.",
-    ablation_changes={
-        AblationChange.FREEZING: "trained Q and K become frozen orthogonal ones",
-        AblationChange.DIRECTION: "frozen orthogonal rows become random ones of the same length",
-        AblationChange.DIRECTION_AND_SCALE: "frozen orthogonal rows become random and shorter ones",
-        AblationChange.SCALE: "frozen random rows become shorter",
-        AblationChange.INIT: "the init of trained Q and K becomes orthogonal",
-        AblationChange.FREEZING_ALONE: "trained orthogonal Q and K become frozen",
-    },
-    trend_caveat="Data and size are not all that changes along this trend: {settings}.",
-    trend_setting="{name} ({values})",
-    beside="{arm} on {data}: {ours} here; {theirs} as reported for {id}{differs}.",
-    beside_differs=", with other settings ({settings})",
-    perplexity_figure="perplexity {perplexity}",
-    ratio_figure="perplexity {perplexity} (x{ratio} of the control)",
-    accuracy_figure="accuracy {accuracy}",
-    footnotes=(
-        "Perplexities are those of the last step, not of the best checkpoint; the mean is exp(mean loss).",
-        "Ratios are paired by seed: both runs of a pair share batches and all weights outside the method.",
+    "finding.share.bare": (
+        "{arm}{on}: {measure} {value} % of {control} ({shown}no interval, n = {pairs} paired seed): {verdict}.",
+        "{arm}{on}：{measure}为 {control} 的 {value} %（{shown}无区间，n = {pairs} 个配对种子）：{verdict}。",
     ),
-    pooled_footnote=(
-        "Intervals use the scatter of all arms (arm + seed model); an arm whose pairs scatter more is judged by its "
-        "own paired t-interval."
+    "finding.difference": (
+        "{arm}{on}: {measure} {value} ({interval} {lower} to {upper}, n = {pairs} paired seeds) to {control}: "
+        "{verdict}.",
+        "{arm}{on}：{measure}与 {control} 相差 {value}（{interval} {lower} 至 {upper}，n = {pairs} 个配对种子）："
+        "{verdict}。",
     ),
-    family_footnote=(
-        "The primary arm is tested uncorrected; the intervals of all others are widened after Holm, so that with 95 % "
-        "confidence all their verdicts on the margin are right together."
+    "finding.difference.bare": (
+        "{arm}{on}: {measure} {value} (no interval, n = {pairs} paired seed) to {control}: {verdict}.",
+        "{arm}{on}：{measure}与 {control} 相差 {value}（无区间，n = {pairs} 个配对种子）：{verdict}。",
     ),
-    no_primary_footnote=(
-        "No primary arm was stated, so all intervals are widened after Holm: with 95 % confidence all verdicts on the "
-        "margin are right together."
+    "shown_difference": ("{value} points, {lower} to {upper}; ", "相差 {value} 个百分点，{lower} 至 {upper}；"),
+    "shown_difference.bare": ("{value} points; ", "相差 {value} 个百分点；"),
+    "finding.none": ("{arm} and {control} share no seed: {verdict}.", "{arm} 与 {control} 无共同种子：{verdict}。"),
+    "no_control": (
+        "{arm}: no control among these runs, so nothing to compare it with and no verdict. Add runs of {control} "
+        "(or of baseline) with the same settings and seeds.",
+        "{arm}：这些运行中没有它的对照，因此没有比较，也不作判定。"
+        "请以相同的设置和种子补充 {control}（或 baseline）的运行。",
     ),
-    accuracy_footnotes=(
-        "Verdict: is at least {share} of the control's accuracy kept?",
+    "smallest": ("Smallest margin that this design could have shown: {value}.", "本设计可证实的最小界限：{value}。"),
+    "own_interval": ("From its own pairs alone: {lower} to {upper}.", "仅由其自身配对差值：{lower} 至 {upper}。"),
+    "variances_differ": (
+        "The arms scatter unequally, so the interval is from its own pairs; pooled: {lower} to {upper}.",
+        "各组离散程度不一，故区间仅由其自身配对差值得出；合并估计为 {lower} 至 {upper}。",
+    ),
+    "primary_remark": ("The primary arm, stated before the runs: not corrected.", "主要实验组，运行前声明：不校正。"),
+    "add_runs": ("For a verdict, all else as before: {commands}.", "要得出判定，其余设置不变，请运行：{commands}。"),
+    "confound": ("Confound: {confound}.", "混杂因素：{confound}。"),
+    "planned_confound": ("{arm} against {control}: {confound}.", "{arm} 对 {control}：{confound}。"),
+    "confound.setting": ("{what} differs ({arm} against {control})", "{what} 不同（{arm} 对 {control}）"),
+    "confound.unequal-tuning": (
+        "the learning rates were tuned differently: {what} {arm} against {control}",
+        "学习率的调优方式不同：{what} 为 {arm} 对 {control}",
+    ),
+    "confound.lowest-of-grid": (
+        "{what} took the lowest learning rate of its grid ({arm}), so a lower one may be better",
+        "{what} 选中了网格中最低的学习率（{arm}），更低的值可能更好",
+    ),
+    "confound.highest-of-grid": (
+        "{what} took the highest learning rate of its grid ({arm}), so a higher one may be better",
+        "{what} 选中了网格中最高的学习率（{arm}），更高的值可能更好",
+    ),
+    "confound.tuning-seed": (
+        "{what} is judged with the seed that its learning rate was chosen with ({arm})",
+        "{what} 的评判重复使用了选取学习率时的种子（{arm}）",
+    ),
+    "confound.extras": (
+        "extras differ ({arm} against {control}), so not only Q and K do",
+        "附加组件不同（{arm} 对 {control}），差别不仅在于 Q 和 K",
+    ),
+    "confound.scale": (
+        "rows of Q and K have norm {arm} and {control} at init, so a difference between the two may be one of scale, "
+        "not of direction",
+        "初始化时 Q、K 的行范数分别为 {arm} 和 {control}，两者之差可能源于尺度而非方向",
+    ),
+    "confound.seeds": (
+        "seeds differ ({arm} against {control}); only those in both are used",
+        "种子不同（{arm} 对 {control}），只使用双方共有的种子",
+    ),
+    "confound.one-seed": (
+        "one paired seed only: method and chance cannot be told apart",
+        "只有一个配对种子，无法排除偶然",
+    ),
+    "confound.environment": ("{what} differs ({arm} against {control})", "环境中的 {what} 不同（{arm} 对 {control}）"),
+    "confound.freeze-audit": ("frozen weights moved during training (seed {arm})", "冻结的权重变了（种子 {arm}）"),
+    "confound.no-freeze-audit": (
+        "no freeze audit, so nobody can tell whether frozen weights stayed as they were",
+        "没有冻结核查，无从得知被冻结的权重是否保持不变",
+    ),
+    "confound.best-checkpoint": ("the figures are of the best checkpoint, not of the last step", "数值取自最佳检查点"),
+    "confound.unknown-checkpoint": ("it is not known whether the figures are of the last step", "不知数值是否取自末步"),
+    # remarks on an experiment
+    "pooled": ("Scatter is pooled over {arms} arms and the seeds {seeds}.", "离散度由 {arms} 组、种子 {seeds} 合并。"),
+    "pooled_left_out": (
+        "Scatter is pooled over {arms} arms and the seeds {seeds}; left out, as not in all arms: {left_out}.",
+        "离散程度由 {arms} 组、种子 {seeds} 合并估计；种子 {left_out} 并非各组都有，未纳入。",
+    ),
+    "speed_bound": (
+        "Speed: matmul FLOPs bound what a method can save on baseline's step: {shares}.",
+        "速度：矩阵乘法的 FLOPs 决定了一种方法最多能在 baseline 的一步中节省多少：{shares}。",
+    ),
+    "speed_measured": (
+        "Measured time per step relative to the control, shown without a claim: {ratios}. Times of runs side by side "
+        "on a shared machine are not evidence.",
+        "实测每步时间与对照之比，仅供参考，不作论断：{ratios}。在共享机器上并行运行所得的时间不能作为证据。",
+    ),
+    "exceeds_bound": (
+        "{arm} took {saved} less time than {control}, but the method saves only {bound} of the arithmetic: something "
+        "else differed.",
+        "{arm} 比 {control} 少用 {saved} 的时间，而该方法只节省 {bound} 的运算量：必有其他差别。",
+    ),
+    "registered": ("Plan registered {when} by commit {commit}, {before}.", "登记于 {when}，提交 {commit}，{before}。"),
+    "registered_first": ("before the first run", "先于首次运行"),
+    "registered_late": ("when {runs} runs had already ended", "其时已有 {runs} 次运行结束"),
+    "with_changes": ("{commit} with uncommitted changes", "{commit}（含未提交的更改）"),
+    "amended": ("Amended since: {times}.", "此后修订次数：{times}。"),
+    "planned_missing": ("Planned runs that are missing: {runs}.", "计划内缺失的运行：{runs}。"),
+    "plan_not_here": ("Its file is not here: missing runs cannot be named.", "此处没有计划文件，无法列出缺失的运行。"),
+    "exploratory": ("Exploratory: no registered plan.", "探索性结果：没有登记的计划。"),
+    "unfinished": (
+        "Left out, as not finished: {folders}. A run that failed is a result too.",
+        "未完成，故未计入：{folders}。失败的运行同样是结果。",
+    ),
+    # footnotes
+    "note.ratio": (
+        "Values of {measure} are those of the last step, not of the best checkpoint; means over seeds are geometric.",
+        "{measure}取自最后一步，而非最佳检查点；各种子的均值为几何均值。",
+    ),
+    "note.share": (
+        "Verdict: is at least {criterion} of the control's {measure} kept? Values are those of the last step; the best "
+        "checkpoint was chosen by hold-out loss.",
+        "判定标准：是否至少保持了对照{measure}的 {criterion}。数值取自最后一步；最佳检查点按留出集损失选取。",
+    ),
+    "note.difference": ("Values of {measure} are those of the last step.", "{measure}取自最后一步，而非最佳检查点。"),
+    "note.run": (
+        "Arms are paired by seed: both runs of a pair share batches and all weights outside the method.",
+        "各组按种子配对：一对运行共用相同的批次以及方法之外的全部权重。",
+    ),
+    "note.example": (
         "Intervals are from a crossed bootstrap over seeds and examples, with t quantiles for the few seeds: they "
         "speak of other seeds and other examples.",
-        "Accuracies are those of the last step; the best checkpoint was chosen by hold-out loss.",
-    ),
-    reported_footnote="Figures are as the study reported them; nothing of it was run here.",
-    trained_later="Trained weights include those that a freezing plan releases later.",
-)
-
-CHINESE = Texts(
-    measured_title="测量结果",
-    arm="方法",
-    trained="可训练",
-    frozen="冻结",
-    perplexity_by_seed="各种子的困惑度",
-    mean="均值",
-    bits_per_byte="比特/字节",
-    flops_saved="节省 FLOPs",
-    step_time="毫秒/步",
-    verdict_title="结论（困惑度之比，界限 {margin}）",
-    against="对照：{control}",
-    ratio="比值",
-    interval="95 % 区间",
-    verdict="判定",
-    scale="│ = 1，┆ = 界限",
-    learning_rate="学习率",
-    evaluation="评测集",
-    accuracy_title="结论（准确率，至少达到对照的 {share}）",
-    accuracy_by_seed="各种子的准确率（%）",
-    best_checkpoint="最佳检查点",
-    points="与对照相差（百分点）",
-    share="占对照的比例（%）",
-    primary="主要",
-    group_title="{data}，{size}",
-    study_title="{study}：{data}，{size}",
-    reported_title="{data}，{size}（数据引自{study}）",
-    verdict_names={
-        Verdict.BETTER: "更优",
-        Verdict.NON_INFERIOR: "非劣效",
-        Verdict.INFERIOR: "劣于界限",
-        Verdict.UNDECIDED: "未定",
-        Verdict.NO_VERDICT: "不作判定",
-    },
-    verdicts={
-        Verdict.BETTER: "更优",
-        Verdict.NON_INFERIOR: "在 {margin} 界限内非劣效",
-        Verdict.INFERIOR: "超出 {margin} 界限，较差",
-        Verdict.UNDECIDED: "在 {margin} 界限下尚无定论",
-        Verdict.NO_VERDICT: "不作判定，判定需要 {needed} 个配对种子",
-    },
-    accuracy_verdicts={
-        Verdict.BETTER: "更优",
-        Verdict.NON_INFERIOR: "至少保持了对照准确率的 {margin}",
-        Verdict.INFERIOR: "未能保持对照准确率的 {margin}",
-        Verdict.UNDECIDED: "是否保持了对照准确率的 {margin} 尚无定论",
-        Verdict.NO_VERDICT: "不作判定，判定需要 {needed} 个配对种子",
-    },
-    also_measurably_worse="，但可测地更差",
-    plain_interval="95 % 区间",
-    adjusted_interval="Holm 校正后的 95 % 区间",
-    finding=(
-        "{arm}：困惑度为 {control} 的 {ratio} 倍（{interval} {lower} 至 {upper}，n = {pairs} 个配对种子）：{verdict}。"
-    ),
-    finding_without_interval=("{arm}：困惑度为 {control} 的 {ratio} 倍（无区间，n = {pairs} 个配对种子）：{verdict}。"),
-    finding_without_pairs="{arm} 与 {control} 没有共同的种子：{verdict}。",
-    accuracy_finding=(
-        "{arm} 在 {evaluation} 上：准确率与 {control} 相差 {points} 个百分点（{interval} {lower} 至 {upper}），"
-        "为其 {share}（{share_lower} 至 {share_upper}；n = {pairs} 个配对种子，{examples} 个样本）：{verdict}。"
-    ),
-    accuracy_without_interval=(
-        "{arm} 在 {evaluation} 上：准确率与 {control} 相差 {points} 个百分点，为其 {share}"
-        "（无区间，n = {pairs} 个配对种子）：{verdict}。"
-    ),
-    no_control=(
-        "{arm}：这些运行中没有它的对照，因此没有比值，也不作判定。"
-        "请以相同的设置和种子补充 {control}（或 baseline）的运行。"
-    ),
-    resolution="本设计所能证实的最小界限：{resolution} 倍。",
-    own_interval="仅用其自身配对差值所得的区间：{lower} 至 {upper}。",
-    variances_differ="各组离散程度不一，故区间仅由其自身配对差值得出；合并估计为 {lower} 至 {upper}。",
-    primary_remark="主要实验组，运行之前已声明：检验不作校正。",
-    add_runs="要得出判定，请在其余设置不变的情况下运行：{commands}。",
-    add_run="`oelm {verb} --method {method} --seed {seed}`",
-    confound="混杂因素：{confound}。",
-    confounds={
-        ConfoundKind.SETTING: "{what} 不同（{arm} 对 {control}）",
-        ConfoundKind.UNEQUAL_TUNING: "学习率的调优方式不同：{what} 为 {arm} 对 {control}",
-        ConfoundKind.LOWEST_OF_GRID: "{what} 选中了网格中最低的学习率（{arm}），更低的值可能更好",
-        ConfoundKind.HIGHEST_OF_GRID: "{what} 选中了网格中最高的学习率（{arm}），更高的值可能更好",
-        ConfoundKind.TUNING_SEED: "{what} 的评判重复使用了选取学习率时的种子（{arm}）",
-        ConfoundKind.EXTRAS: "附加组件不同（{arm} 对 {control}），差别不仅在于 Q 和 K",
-        ConfoundKind.SCALE: "初始化时 Q、K 的行范数分别为 {arm} 和 {control}，两者之差可能源于尺度而非方向",
-        ConfoundKind.SEEDS: "种子不同（{arm} 对 {control}），只使用双方共有的种子",
-        ConfoundKind.ONE_SEED: "只有一个配对种子，无法区分方法的效果与偶然",
-        ConfoundKind.ENVIRONMENT: "运行环境中的 {what} 不同（{arm} 对 {control}）",
-        ConfoundKind.FREEZE_AUDIT: "被冻结的权重在训练中发生了变化（种子 {arm}）",
-        ConfoundKind.NO_FREEZE_AUDIT: "没有冻结核查，无从得知被冻结的权重是否保持不变",
-        ConfoundKind.BEST_CHECKPOINT: "所报数值取自最佳检查点，而非最后一步",
-        ConfoundKind.UNKNOWN_CHECKPOINT: "不清楚所报数值是否取自最后一步",
-    },
-    planned_confound="{arm} 对 {control}：{confound}。",
-    scale_gap=(
-        "{one} 对 {other}：初始化时 Q、K 的行范数分别为 {one_norm} 和 {other_norm}，两者之差可能源于尺度而非方向。"
-    ),
-    blocks="离散程度由 {arms} 组、种子 {seeds} 合并估计。",
-    blocks_left_out="离散程度由 {arms} 组、种子 {seeds} 合并估计；种子 {left_out} 并非各组都有，未纳入。",
-    speed_bound="速度：矩阵乘法的 FLOPs 决定了一种方法最多能在 baseline 的一步中节省多少：{shares}。",
-    speed_measured="实测每步时间与对照之比，仅供参考，不作论断：{ratios}。",
-    time_ratio="{arm} {ratio} 倍",
-    speed_caveat="在共享机器上并行运行所得的时间不能作为证据。",
-    exceeds_bound="{arm} 比 {control} 少用 {saved} 的时间，而该方法只节省 {bound} 的运算量：必有其他差别。",
-    registered="计划登记于 {when}，提交 {commit}，{before}。",
-    registered_first="先于首次运行",
-    registered_late="其时已有 {runs} 次运行结束",
-    with_changes="{commit}（含未提交的更改）",
-    amended="此后修订次数：{times}。",
-    planned_missing="计划内缺失的运行：{runs}。",
-    plan_not_here="此处没有计划文件，无法列出缺失的运行。",
-    exploratory="探索性结果：没有登记的计划。",
-    unfinished="未完成，故未计入：{folders}。失败的运行同样是结果。",
-    ablation_changes={
-        AblationChange.FREEZING: "可训练的 Q、K 换成冻结的正交矩阵",
-        AblationChange.DIRECTION: "冻结的正交行换成同样长度的随机行",
-        AblationChange.DIRECTION_AND_SCALE: "冻结的正交行换成更短的随机行",
-        AblationChange.SCALE: "冻结的随机行变短",
-        AblationChange.INIT: "可训练的 Q、K 改用正交初始化",
-        AblationChange.FREEZING_ALONE: "可训练的正交 Q、K 改为冻结",
-    },
-    trend_caveat="沿此趋势变化的不只是数据和规模：{settings}。",
-    trend_setting="{name}（{values}）",
-    beside="{arm}（{data}）：此处{ours}；{id} 原报告{theirs}{differs}。",
-    beside_differs="，设置有所不同（{settings}）",
-    perplexity_figure="困惑度 {perplexity}",
-    ratio_figure="困惑度 {perplexity}（对照的 {ratio} 倍）",
-    accuracy_figure="准确率 {accuracy}",
-    footnotes=(
-        "困惑度取自最后一步，而非最佳检查点；均值为 exp(平均损失)。",
-        "比值按种子配对：一对运行共用相同的批次以及方法之外的全部权重。",
-    ),
-    pooled_footnote="区间使用所有组的离散程度（组 + 种子模型）；若某组的配对差值更为离散，则改用其自身的配对 t 区间。",
-    family_footnote=(
-        "主要实验组的检验不作校正；其余各组的区间按 Holm 方法加宽，使它们关于界限的全部判定以 95 % 的置信度同时成立。"
-    ),
-    no_primary_footnote=(
-        "未事先声明主要实验组，因此所有区间都按 Holm 方法加宽：关于界限的全部判定以 95 % 的置信度同时成立。"
-    ),
-    accuracy_footnotes=(
-        "判定标准：是否至少保持了对照准确率的 {share}。",
         "区间来自对种子和样本的交叉自助法，并因种子较少而采用 t 分位数：结论适用于其他种子和其他样本。",
-        "准确率取自最后一步；最佳检查点按留出集损失选取。",
     ),
-    reported_footnote="数值均为该研究所报告，此处未作任何运行。",
-    trained_later="可训练权重包括冻结方案在后期释放的部分。",
-)
-
-TEXTS: Mapping[Language, Texts] = {Language.ENGLISH: ENGLISH, Language.CHINESE: CHINESE}
+    "note.pooled": (
+        "Intervals use the scatter of all arms (arm + seed model); an arm whose pairs scatter more is judged by its "
+        "own paired t-interval.",
+        "区间使用所有组的离散程度（组 + 种子模型）；若某组的配对差值更为离散，则改用其自身的配对 t 区间。",
+    ),
+    "note.primary": (
+        "The primary arm is tested uncorrected; the intervals of all others are widened after Holm, so that with 95 % "
+        "confidence all their verdicts on the margin are right together.",
+        "主要实验组的检验不作校正；其余各组的区间按 Holm 方法加宽，使它们关于界限的全部判定以 95 % 的置信度同时成立。",
+    ),
+    "note.no_primary": (
+        "No primary arm was stated, so all intervals are widened after Holm: with 95 % confidence all verdicts on the "
+        "margin are right together.",
+        "未事先声明主要实验组，因此所有区间都按 Holm 方法加宽：关于界限的全部判定以 95 % 的置信度同时成立。",
+    ),
+    "note.reported": ("Figures are as the study reported them; nothing was run here.", "数值为其所报告，此处未运行。"),
+    "note.later": ("Trained weights include those that a plan releases later.", "可训练权重包括后期释放的部分。"),
+    # sections
+    "overview": ("All experiments", "全部实验"),
+    "measured": ("What was measured", "测得的结果"),
+    "measured.lead": (
+        "{measure}{on} after the last step. An absent weight has no matrix at all; a frozen one exists and never "
+        "changes.",
+        "最后一步之后的{measure}{on}。“无矩阵”的权重根本不存在；冻结的权重存在但从不改变。",
+    ),
+    "reported_figures": ("What was reported", "已报告的结果"),
+    "comparisons": ("Every comparison", "逐项比较"),
+    "comparisons.lead": (
+        "Each arm with what this design could have shown, and what else could explain the difference.",
+        "每个实验组，连同此设计本可显示的差异，以及差异的其他可能解释。",
+    ),
+    "curves": ("Learning curves", "学习曲线"),
+    "curves.lead": (
+        "Every run is a line. Point at the chart for the values of all seeds; press a name to hide its lines.",
+        "每次运行一条线。将指针移到图上可查看所有种子的数值；点击名称可隐藏其曲线。",
+    ),
+    "curve.loss": ("loss", "损失"),
+    "curve.ratio": ("ratio to control", "与对照之比"),
+    "curve.steps": ("steps", "步数"),
+    "curve.tokens": ("tokens", "词元数"),
+    "curve.time": ("time", "时间"),
+    "curve.validation": ("validation", "验证集"),
+    "curve.training": ("training", "训练集"),
+    "curve.whole": ("whole run", "全程"),
+    "curve.end": ("second half", "后半程"),
+    "curve.lowest": ("lowest", "最低"),
+    "curve.highest": ("highest", "最高"),
+    "nothing_to_draw": ("Nothing to draw for this choice.", "此选择没有可绘制的数据。"),
+    "needs_script": ("The curves are drawn by a script, which does not run here.", "曲线由脚本绘制，此处脚本未运行。"),
+    "ablation": ("What each part is worth", "各部分的作用"),
+    "ablation.lead": (
+        "Each row changes one thing and compares {measure} after the change with that before. Plain 95 % intervals, "
+        "for the eye: they are not corrected for there being several.",
+        "每行只改变一处，比较改变之后与之前的{measure}。95 % 区间仅供参考，未因项数较多而校正。",
+    ),
+    "change": ("change", "改变"),
+    "from_arm": ("from", "从"),
+    "to_arm": ("to", "到"),
+    "confounds": ("confounds", "混杂因素"),
+    "ablation.freezing": ("trained Q and K become frozen orthogonal ones", "可训练的 Q、K 换成冻结的正交矩阵"),
+    "ablation.direction": ("frozen orthogonal rows become random, of equal length", "冻结的正交行换成等长的随机行"),
+    "ablation.direction-and-scale": ("frozen orthogonal rows become random and shorter", "冻结的正交行换成更短随机行"),
+    "ablation.scale": ("frozen random rows become shorter", "冻结的随机行变短"),
+    "ablation.init": ("the init of trained Q and K becomes orthogonal", "可训练的 Q、K 改用正交初始化"),
+    "ablation.freezing-alone": ("trained orthogonal Q and K become frozen", "可训练的正交 Q、K 改为冻结"),
+    "resources": ("Result against cost", "结果与代价"),
+    "resources.lead": (
+        "Each arm with what it used. Filled dots are means, open ones are seeds.",
+        "每个实验组及其所耗。实心点为均值，空心点为各种子。",
+    ),
+    "trained_weights": ("trained weights", "训练的权重"),
+    "training_flops": ("training FLOPs", "训练 FLOPs"),
+    "training_time": ("training time", "训练时间"),
+    "speed": ("Speed and memory", "速度与内存"),
+    "speed.lead": (
+        "Arithmetic bounds what a method can save: it cannot save a larger share of the time than of the FLOPs by "
+        "computing less. Times of runs side by side on a shared machine are not evidence.",
+        "算术决定了方法所能节省的上限：少做计算所节省的时间比例，不可能超过所节省的 FLOPs 比例。"
+        "在共享机器上并行运行所测的时间不能作为证据。",
+    ),
+    "flops_bound": ("FLOPs saved (bound)", "节省的 FLOPs（上限）"),
+    "time_saved": ("time saved", "节省的时间"),
+    "tokens_per_second": ("tokens/s", "词元/秒"),
+    "validation_share": ("of it validation", "其中验证"),
+    "peak_memory": ("peak memory", "峰值内存"),
+    "memory_saved": ("memory saved", "节省的内存"),
+    "audit": ("Freeze audit", "冻结审计"),
+    "audit.lead": (
+        "Frozen means byte-equal at the end; trained means that every tensor moved.",
+        "冻结意味着结束时逐字节相等；训练意味着每个张量都已改变。",
+    ),
+    "frozen_tensors": ("frozen tensors", "冻结的张量"),
+    "later_tensors": ("trained later", "之后训练"),
+    "trained_tensors": ("trained tensors", "训练的张量"),
+    "unchanged": ("frozen stayed equal", "冻结者未变"),
+    "moved": ("trained moved", "训练者已变"),
+    "yes": ("yes", "是"),
+    "no": ("NO", "否！"),
+    "unknown": ("not known", "未知"),
+    "geometry": ("Geometry of Q and K at init", "初始化时 Q 与 K 的几何"),
+    "geometry.lead": (
+        "Measured on the built models, mean over seeds, lowest to highest layer value. Error: how far a head's rows "
+        "are from orthonormal. Overlap: between the row spaces of two heads.",
+        "在建好的模型上测得，取种子均值，列出各层的最低与最高值。误差：一个头的各行偏离标准正交的程度。"
+        "重叠：两个头的行空间之间。",
+    ),
+    "layers": ("layers", "层数"),
+    "query_gram_error": ("Q error", "Q 误差"),
+    "key_gram_error": ("K error", "K 误差"),
+    "cross_head_overlap": ("overlap of heads", "头间重叠"),
+    "row_norm": ("row norm", "行范数"),
+    "logit_std": ("std of logits", "logit 标准差"),
+    "trends": ("Across data and sizes", "跨数据与规模"),
+    "trends.lead": (
+        "One method in several experiments, to be read together only as far as nothing else differs.",
+        "同一方法在多个实验中的结果；只有在其他设置都相同时才可放在一起读。",
+    ),
+    "trend_caveat": (
+        "Data and size are not all that changes along this trend: {settings}.",
+        "沿此趋势变化的不只是数据和规模：{settings}。",
+    ),
+    "trend_setting": ("{name} ({values})", "{name}（{values}）"),
+    "stored_weights": ("weights", "权重"),
+    "trained_tokens": ("tokens trained on", "训练词元数"),
+    "reported": ("Next to what was reported", "与已报告的结果并列"),
+    "reported.lead": (
+        "Our figures next to those of the same method on data of the same name in another study.",
+        "我们的数字，与另一项研究中同一方法、同名数据的数字并列。",
+    ),
+    "reported_pair": (
+        "{arm} on {data}: {measure} {ours} here; {theirs} as reported for {id}{differs}.",
+        "{arm}（{data}）：此处{measure} {ours}；{id} 原报告 {theirs}{differs}。",
+    ),
+    "reported_differs": (", with other settings ({settings})", "，设置有所不同（{settings}）"),
+    "relative_figure": ("{mean} ({estimate} of the control)", "{mean}（对照的 {estimate}）"),
+    "ours": ("ours", "我们"),
+    "theirs": ("reported", "已报告"),
+    "ours_relative": ("ours: estimate", "我们：估计值"),
+    "theirs_relative": ("reported: estimate", "已报告：估计值"),
+    "their_id": ("their run", "对方的运行"),
+    "differs": ("settings that differ (ours, theirs)", "不同的设置（我们，对方）"),
+    "tuning": ("How learning rates were chosen", "学习率如何选定"),
+    "tuning.lead": (
+        "The grid of each arm on a seed that no compared run has. The chosen rate is marked ✓.",
+        "每个实验组的网格，所用种子不属于任何参与比较的运行。选定者以 ✓ 标出。",
+    ),
+    "at_edge": (
+        "{arm}: the chosen rate is at the edge of its grid, so the best one may lie beyond.",
+        "{arm}：选定的学习率位于网格边缘，最佳值可能在网格之外。",
+    ),
+    "vertex": (
+        "{arm}: its final runs use {rate}, the vertex of the parabola through the marked rate and its neighbours.",
+        "{arm}：最终运行使用 {rate}，即过标出者与其相邻两点的抛物线的顶点。",
+    ),
+    "unlike_records": (
+        "{arm}: the tuning records of {rates} give other results than those that the choice was made by.",
+        "{arm}：{rates} 的调参记录与选定时所依据的结果不同。",
+    ),
+    "not_finished": ("not finished", "未完成"),
+    "tuning_title": (
+        "{data}: {measure}{unit}, seed {seed}, {steps} steps",
+        "{data}：{measure}{unit}，种子 {seed}，{steps} 步",
+    ),
+    "environment": ("Environment", "运行环境"),
+    "runs": ("runs", "运行次数"),
+    "threads": ("threads", "线程"),
+    "device": ("device", "设备"),
+    "commit": ("commit", "提交"),
+    "reproduce": ("Reproduce it", "如何重现"),
+    "reproduce.lead": ("The runs, and this page from their records.", "重现这些运行，并由其记录生成此页。"),
+}

@@ -1,31 +1,20 @@
-"""Views of one experiment as plain data: what the page, Markdown and JSON show beside the verdict.
+"""Views of one experiment as plain data: what is shown besides the verdict.
 
-Nothing here claims anything: intervals in views are plain 95 % paired intervals, not corrected for there being many.
+Nothing here claims anything: intervals in views are plain 95 % intervals, not corrected for there being many.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from statistics import fmean
 
-import numpy as np
-
+from oelm.config.measure import Measure
 from oelm.config.method import Method
 from oelm.config.methods import METHODS
 from oelm.config.record import LayerGeometry
-from oelm.report.arms import Arm
-from oelm.report.blocks import paired_contrast
-from oelm.report.confounds import Confound, ConfoundKind, design_confounds, scale_gaps
-from oelm.report.numerals import written_ratio
-from oelm.report.sides import choose_control, is_same_method
-from oelm.report.statistics import (
-    CONFIDENCE,
-    SEEDS_FOR_INTERVAL,
-    Estimate,
-    IntervalKind,
-    exponential,
-    paired_differences,
-    ratio_interval,
-)
+from oelm.report.arms import Arm, choose_control, is_same_method
+from oelm.report.confounds import Confound, design_confounds, scale_gaps
+from oelm.report.findings import Estimate, estimate_pair
 
 TIME_NOISE = 0.02
 """Step times of equal work differ by this much or more; a saving within it of the bound is not remarked."""
@@ -50,7 +39,7 @@ class AblationChange(StrEnum):
 
 @dataclass(frozen=True)
 class AblationStep:
-    """Two arms that differ in one thing, and the perplexity ratio of the second to the first."""
+    """Two arms that differ in one thing, and the second relative to the first."""
 
     change: AblationChange
     start: Arm
@@ -60,31 +49,25 @@ class AblationStep:
 
 
 @dataclass(frozen=True)
-class ResourceRow:
-    """What an arm used, beside what it reached; None where it is not known."""
+class CostRow:
+    """What an arm used, next to the bound that arithmetic sets; None where it is not known.
 
-    arm: Arm
-    trained_weights: int
-    frozen_weights: int
-    absent_weights: int
-    loss: float | None
-    perplexity: float | None
-    run_flops: float | None
-    training_seconds: float | None
-    wall_seconds: float | None
-
-
-@dataclass(frozen=True)
-class SpeedRow:
-    """Time and memory beside the bound that arithmetic sets; times on a shared machine are no evidence."""
+    Times on a shared machine are no evidence.
+    """
 
     arm: Arm
     control: Arm | None
+    trained_weights: int
+    frozen_weights: int
+    absent_weights: int
+    run_flops: float | None
     flops_saved_share: float | None
     """The bound: a method cannot save a larger share of the time by computing less."""
     step_seconds: float | None
     time_saved_share: float | None
     """Of the control's time per step (of its wall time, where only that was reported)."""
+    training_seconds: float | None
+    wall_seconds: float | None
     tokens_per_second: float | None
     validation_share: float | None
     """Of the wall time."""
@@ -125,42 +108,29 @@ class GeometryRow:
     logit_std: float
 
 
-@dataclass(frozen=True)
-class EnvironmentRow:
-    """What runs were computed with, and how many of them."""
-
-    oelm: str
-    python: str
-    torch: str
-    device: str
-    threads: int
-    git_commit: str | None
-    git_dirty: bool | None
-    runs: int
-
-
-def ablation_steps(arms: Sequence[Arm]) -> tuple[AblationStep, ...]:
+def ablation_steps(arms: Sequence[Arm], measure: Measure, on: str) -> tuple[AblationStep, ...]:
     """The decomposition control -> frozen orthogonal -> frozen random, and what else the arms allow."""
-    return tuple(step for oelm in arms if is_same_method(oelm.method, METHODS["oelm"]) for step in _steps(oelm, arms))
+    return tuple(
+        AblationStep(change, start, end, estimate_pair(end, start, measure, on), _step_confounds(change, start, end))
+        for oelm in arms
+        if is_same_method(oelm.method, METHODS["oelm"])
+        for change, start, end in _steps(oelm, arms)
+    )
 
 
-def _steps(oelm: Arm, arms: Sequence[Arm]) -> Iterator[AblationStep]:
+def _steps(oelm: Arm, arms: Sequence[Arm]) -> list[tuple[AblationChange, Arm, Arm]]:
     control = choose_control(oelm, arms)
-    matched = _partner(oelm, METHODS["oelm-random-matched"], arms)
-    random = _partner(oelm, METHODS["oelm-random"], arms)
-    trained = _partner(oelm, METHODS["orthogonal-trained"], arms)
-    if control:
-        yield _step(AblationChange.FREEZING, control, oelm)
-    if matched:
-        yield _step(AblationChange.DIRECTION, oelm, matched)
-    if random:
-        yield _step(AblationChange.DIRECTION_AND_SCALE, oelm, random)
-    if matched and random:
-        yield _step(AblationChange.SCALE, matched, random)
-    if control and trained:
-        yield _step(AblationChange.INIT, control, trained)
-    if trained:
-        yield _step(AblationChange.FREEZING_ALONE, trained, oelm)
+    names = ("oelm-random-matched", "oelm-random", "orthogonal-trained")
+    matched, random, trained = (_partner(oelm, METHODS[name], arms) for name in names)
+    steps = (
+        (AblationChange.FREEZING, control, oelm),
+        (AblationChange.DIRECTION, oelm, matched),
+        (AblationChange.DIRECTION_AND_SCALE, oelm, random),
+        (AblationChange.SCALE, matched, random),
+        (AblationChange.INIT, control, trained),
+        (AblationChange.FREEZING_ALONE, trained, oelm),
+    )
+    return [(change, start, end) for change, start, end in steps if start and end]
 
 
 def _partner(oelm: Arm, method: Method, arms: Sequence[Arm]) -> Arm | None:
@@ -169,72 +139,44 @@ def _partner(oelm: Arm, method: Method, arms: Sequence[Arm]) -> Arm | None:
     return min(alike, key=lambda arm: len(design_confounds(arm, oelm)), default=None)
 
 
-def _step(change: AblationChange, start: Arm, end: Arm) -> AblationStep:
-    gaps = [
-        Confound(ConfoundKind.SCALE, "scale of Q and K", written_ratio(gap.other_norm), written_ratio(gap.one_norm))
-        for gap in scale_gaps((start, end))
-        if change is not AblationChange.SCALE
-    ]
-    return AblationStep(change, start, end, plain_estimate(end, start), (*design_confounds(end, start), *gaps))
+def _step_confounds(change: AblationChange, start: Arm, end: Arm) -> tuple[Confound, ...]:
+    gaps = () if change is AblationChange.SCALE else scale_gaps((end, start))
+    return (*design_confounds(end, start), *(gap.confound for gap in gaps))
 
 
-def plain_estimate(arm: Arm, control: Arm) -> Estimate | None:
-    """The perplexity ratio with its own 95 % paired interval."""
-    differences = paired_differences(arm.log_perplexities, control.log_perplexities)
-    if not differences:
-        return None
-    ratio = exponential(float(np.mean(differences)))
-    if len(differences) < SEEDS_FOR_INTERVAL:
-        return Estimate(ratio, len(differences), None)
-    interval = ratio_interval(paired_contrast(np.array(differences)), CONFIDENCE, IntervalKind.PAIRED)
-    return Estimate(ratio, len(differences), interval)
+def cost_rows(arms: Sequence[Arm]) -> tuple[CostRow, ...]:
+    """Weights, FLOPs, time and memory of every arm."""
+    return tuple(_cost(arm, choose_control(arm, arms)) for arm in arms)
 
 
-def resource_rows(arms: Sequence[Arm]) -> tuple[ResourceRow, ...]:
-    """Loss against weights, FLOPs and time."""
-    return tuple(
-        ResourceRow(
-            arm=arm,
-            trained_weights=arm.ever_trained,
-            frozen_weights=arm.records[0].counts.frozen - arm.records[0].counts.later,
-            absent_weights=arm.records[0].counts.absent,
-            loss=arm.mean_loss if arm.losses else None,
-            perplexity=arm.mean_perplexity if arm.losses and arm.task == "language-modelling" else None,
-            run_flops=arm.records[0].flops.run if arm.records[0].flops else None,
-            training_seconds=_mean([record.timing.training_seconds for record in arm.records]),
-            wall_seconds=_mean([record.timing.wall_seconds for record in arm.records]),
-        )
-        for arm in arms
-    )
-
-
-def speed_rows(arms: Sequence[Arm]) -> tuple[SpeedRow, ...]:
-    """Time per step and peak memory beside the FLOP bound."""
-    return tuple(_speed(arm, choose_control(arm, arms)) for arm in arms)
-
-
-def _speed(arm: Arm, control: Arm | None) -> SpeedRow:
-    wall, validation = _wall(arm), _mean([record.timing.validation_seconds for record in arm.records])
-    theirs = control.step_seconds if control else None
-    time_saved = _saved(arm.step_seconds, theirs)
+def _cost(arm: Arm, control: Arm | None) -> CostRow:
+    counts, flops = arm.record.counts, arm.record.flops
+    wall, validation = _mean_time(arm, "wall_seconds"), _mean_time(arm, "validation_seconds")
+    time_saved = _saved(arm.step_seconds, control.step_seconds if control else None)
     if time_saved is None and control is not None:
-        time_saved = _saved(wall, _wall(control))
-    peak = _peak(arm)
-    return SpeedRow(
+        time_saved = _saved(wall, _mean_time(control, "wall_seconds"))
+    return CostRow(
         arm=arm,
         control=control,
+        trained_weights=arm.ever_trained,
+        frozen_weights=counts.frozen - counts.later,
+        absent_weights=counts.absent,
+        run_flops=flops.run if flops else None,
         flops_saved_share=arm.flops_saved_share,
         step_seconds=arm.step_seconds,
         time_saved_share=time_saved,
-        tokens_per_second=_mean([record.timing.tokens_per_second for record in arm.records]),
+        training_seconds=_mean_time(arm, "training_seconds"),
+        wall_seconds=wall,
+        tokens_per_second=_mean_time(arm, "tokens_per_second"),
         validation_share=validation / wall if validation and wall else None,
-        peak_bytes=peak,
-        memory_saved_share=_saved(peak, _peak(control)) if control else None,
+        peak_bytes=_peak(arm),
+        memory_saved_share=_saved(_peak(arm), _peak(control)) if control else None,
     )
 
 
-def _wall(arm: Arm) -> float | None:
-    return _mean([record.timing.wall_seconds for record in arm.records])
+def _mean_time(arm: Arm, field: str) -> float | None:
+    known = [value for record in arm.records if (value := getattr(record.timing, field)) is not None]
+    return fmean(known) if known else None
 
 
 def _peak(arm: Arm) -> int | None:
@@ -245,18 +187,13 @@ def _saved(ours: float | None, theirs: float | None) -> float | None:
     return 1 - ours / theirs if ours is not None and theirs else None
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
-
-
 def audit_rows(arms: Sequence[Arm]) -> tuple[AuditRow, ...]:
     """One row per arm that freezes anything."""
     return tuple(_audit(arm) for arm in arms if arm.method.plan is not None)
 
 
 def _audit(arm: Arm) -> AuditRow:
-    frozen = arm.records[0].counts.frozen
+    frozen = arm.record.counts.frozen
     audits = [record.audit for record in arm.records if record.audit is not None]
     if len(audits) < len(arm.records):
         return AuditRow(arm, None, None, None, frozen, None, None)
@@ -279,29 +216,9 @@ def geometry_rows(arms: Sequence[Arm]) -> tuple[GeometryRow, ...]:
         for record in arm.records:
             for layer in record.geometry:
                 by_layer.setdefault(layer.layer, []).append(layer)
-        rows += [_geometry(arm, layers) for _, layers in sorted(by_layer.items())]
+        fields = [name for name in LayerGeometry.model_fields if name != "layer"]
+        rows += [
+            GeometryRow(arm, place, **{name: fmean(getattr(layer, name) for layer in layers) for name in fields})
+            for place, layers in sorted(by_layer.items())
+        ]
     return tuple(rows)
-
-
-def _geometry(arm: Arm, layers: Sequence[LayerGeometry]) -> GeometryRow:
-    def mean(field: str) -> float:
-        return float(np.mean([getattr(layer, field) for layer in layers]))
-
-    return GeometryRow(
-        arm=arm,
-        layer=layers[0].layer,
-        query_gram_error=mean("query_gram_error"),
-        key_gram_error=mean("key_gram_error"),
-        cross_head_overlap=mean("cross_head_overlap"),
-        row_norm=mean("row_norm"),
-        logit_std=mean("logit_std"),
-    )
-
-
-def environment_rows(arms: Sequence[Arm]) -> tuple[EnvironmentRow, ...]:
-    """Each distinct environment once; empty where only reported runs are shown."""
-    found = [record.environment for arm in arms for record in arm.records if record.environment is not None]
-    return tuple(
-        EnvironmentRow(**environment.model_dump(), runs=found.count(environment))
-        for environment in dict.fromkeys(found)
-    )

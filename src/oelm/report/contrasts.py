@@ -1,0 +1,193 @@
+"""The mathematics of a comparison: an arm's mean difference to its control, with its error and degrees of freedom.
+
+**Values per run** come as an array y of shape (..., A arms, S seeds): one experiment, or many simulated ones at once.
+Seeds are blocks: all arms of a seed share batches and every weight outside the method, so
+y_as = mu + alpha_a + beta_s + e_as. A difference d_s = y_as - y_cs has mean alpha_a - alpha_c and two standard errors:
+
+- pooled over all arms: sqrt(2 s^2 / S), where s^2 is the residual mean square of the additive model with
+  (A-1)(S-1) degrees of freedom. Sharp with few seeds, but only right if all arms scatter alike;
+- paired, from the differences of this arm alone: sd(d) / sqrt(S) with S-1 degrees of freedom. Always right.
+
+Which one: the pooled one, unless the variances differ: unless sd(d)^2 / 2 lies above the *median* of its F
+distribution against what is left of the residual ((A-2)(S-1) degrees of freedom), or the control alone scatters more
+than the others at the 20 % level. The levels look lax on purpose. With three seeds a test at 5 % notices a threefold
+standard deviation once in five times, and unnoticed the pooled interval covers 84 % instead of 95 %; a noisy control
+is in all comparisons at once, hence the second test. Only *more* scatter matters: with less, the pooled interval is too
+wide, which harms nobody. Taking the wider interval in half of the homogeneous cases makes the coverage there 97 %:
+that is the price. `tests/report/test_simulations.py` measures all of this.
+
+**Values per example**: let c_se be the outcome of seed s on example e, such as 1 where it is right. An arm's value is
+the mean of c over both; difference and share are taken on the same seeds and examples. Each replicate of the crossed
+bootstrap draws S seeds and E examples with replacement, the same for all arms, and computes the statistic anew.
+A bootstrap over S seeds sees only (S-1)/S of their variance, and its percentiles know nothing of the t-distribution:
+with three seeds that scatter, they cover 80 % instead of 95 %. So the replicates give the variance,
+V = V_crossed + V_seeds / (S-1), where V_seeds is that of replicates that redraw the seeds only, and the interval is
+estimate +- t(f) sqrt(V) with Satterthwaite's degrees of freedom
+f = V^2 / ((V_seeds S/(S-1))^2 / (S-1) + V_examples^2 / (E-1)):
+many if the examples decide, S-1 if the seeds do. Where three seeds agree by luck f comes out too large, so the interval
+is never narrower than the paired t-interval over seeds alone. It covers 95 % where seeds decide and 98 to 99 % where
+examples do, because a crossed bootstrap counts the chance in a single outcome more than once.
+"""
+
+# A arms  S seeds  E examples  R replicates
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Statistic = Callable[[Floats, Floats], Floats]
+"""Of the arm's mean and the control's, elementwise."""
+
+CONFIDENCE = 0.95
+PAIR_LEVEL = 0.5
+CONTROL_LEVEL = 0.2
+REPLICATES = 2000
+_DRAWN_AT_ONCE = 2_000_000
+"""Bounds the memory."""
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A mean difference with its standard error and degrees of freedom, elementwise over experiments."""
+
+    mean: Floats
+    error: Floats
+    freedom: Floats
+
+    def half_width(self, confidence: Floats | float) -> Floats:
+        """Of the two-sided t-interval: t(freedom) * error."""
+        from scipy.special import stdtrit  # here, because scipy takes longer to import than `oelm --help` may take
+
+        return np.asarray(stdtrit(self.freedom, (1 + np.asarray(confidence)) / 2) * self.error)
+
+    def p_value(self, truth: float) -> Floats:
+        """Of the two-sided t-test of mean = truth; the interval at confidence 1 - p just touches the truth."""
+        from scipy.special import stdtr
+
+        distance = np.abs(self.mean - truth)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            statistic = np.where(distance == 0, 0.0, distance / self.error)  # equal runs have no error at all
+        return np.asarray(2 * stdtr(self.freedom, -statistic))
+
+
+def where(condition: Flags, one: Contrast, other: Contrast) -> Contrast:
+    """Elementwise one or the other."""
+    return Contrast(
+        np.where(condition, one.mean, other.mean),
+        np.where(condition, one.error, other.error),
+        np.where(condition, one.freedom, other.freedom),
+    )
+
+
+# --- values per run ----------------------------------------------------------------------------------------------
+
+
+def paired_contrast(differences: Floats) -> Contrast:
+    """From the differences of one arm and its control, seeds on the last axis."""
+    seeds = differences.shape[-1]
+    mean = differences.mean(axis=-1)
+    error = differences.std(axis=-1, ddof=1) / math.sqrt(seeds)
+    return Contrast(np.asarray(mean), np.asarray(error), np.full(np.shape(mean), float(seeds - 1)))
+
+
+def pooled_contrast(values: Floats, arm: int, control: int) -> Contrast:
+    """From the residuals of all arms."""
+    arms, seeds = values.shape[-2:]
+    freedom = (arms - 1) * (seeds - 1)
+    mean = (values[..., arm, :] - values[..., control, :]).mean(axis=-1)
+    variance = (residuals(values) ** 2).sum(axis=(-2, -1)) / freedom
+    return Contrast(np.asarray(mean), np.sqrt(2 * variance / seeds), np.full(np.shape(mean), float(freedom)))
+
+
+def variances_differ(values: Floats, arm: int, control: int) -> Flags:
+    """Whether this pair, or its control alone, scatters more than the rest (see above); with two arms there is none."""
+    from scipy.special import fdtri
+
+    arms, seeds = values.shape[-2:]
+    if arms < 3:
+        return np.zeros(values.shape[:-2], dtype=bool)
+    total = (residuals(values) ** 2).sum(axis=(-2, -1))
+    pair = (values[..., arm, :] - values[..., control, :]).var(axis=-1, ddof=1) / 2
+    alone = (residuals(values)[..., control, :] ** 2).sum(axis=-1) * arms / (arms - 1) / (seeds - 1)
+    own_freedom, rest_freedom = seeds - 1, (arms - 2) * (seeds - 1)
+
+    def is_more(variance: Floats, level: float) -> Flags:
+        # Each of the two variances takes seeds-1 dimensions of the residual space; the rest is orthogonal to it.
+        rest = (total - own_freedom * variance) / rest_freedom
+        return np.asarray(variance > fdtri(own_freedom, rest_freedom, 1 - level) * np.maximum(rest, 0))
+
+    return is_more(pair, PAIR_LEVEL) | is_more(alone, CONTROL_LEVEL)
+
+
+def residuals(values: Floats) -> Floats:
+    """What the additive model leaves: y_as - mean_a - mean_s + mean."""
+    by_arm, by_seed = values.mean(axis=-1, keepdims=True), values.mean(axis=-2, keepdims=True)
+    return np.asarray(values - by_arm - by_seed + values.mean(axis=(-2, -1), keepdims=True))
+
+
+# --- values per example ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Draws:
+    """How often each replicate drew each seed and each example, as shares that sum to 1."""
+
+    seeds_RS: Floats
+    examples_RE: Floats
+
+
+@lru_cache(maxsize=1)
+def draw(seeds: int, examples: int, replicates: int = REPLICATES) -> Draws:
+    """The draws of a crossed bootstrap: always the same for the same sizes, so that a report is reproducible."""
+    generator = np.random.default_rng([seeds, examples, replicates])
+    return Draws(_shares(generator, replicates, seeds), _shares(generator, replicates, examples))
+
+
+def crossed_contrast(arm_SE: Floats, control_SE: Floats, statistic: Statistic, draws: Draws) -> Contrast:
+    """From two or more seeds of arm and control on the same examples."""
+    seeds, examples = arm_SE.shape
+
+    def variance(seeds_RS: Floats | None, examples_RE: Floats | None) -> float:
+        arm, control = (_replicates(outcomes_SE, seeds_RS, examples_RE) for outcomes_SE in (arm_SE, control_SE))
+        return float(np.var(statistic(arm, control)))
+
+    crossed = variance(draws.seeds_RS, draws.examples_RE)
+    of_seeds, of_examples = variance(draws.seeds_RS, None), variance(None, draws.examples_RE)
+    total = crossed + of_seeds / (seeds - 1)
+    small = (of_seeds * seeds / (seeds - 1)) ** 2 / (seeds - 1) + of_examples**2 / (examples - 1)
+    freedom = total**2 / small if small > 0 else float(examples - 1)
+    mean = np.asarray(statistic(np.asarray(arm_SE.mean()), np.asarray(control_SE.mean())))
+    crossing = Contrast(mean, np.asarray(total**0.5), np.asarray(freedom))
+    by_seed = paired_contrast(statistic(arm_SE.mean(axis=1), control_SE.mean(axis=1)))
+    seeds_alone = Contrast(mean, by_seed.error, by_seed.freedom)
+    return max(crossing, seeds_alone, key=lambda each: float(each.half_width(CONFIDENCE)))
+
+
+def _shares(generator: np.random.Generator, replicates: int, size: int) -> Floats:
+    rows = max(1, _DRAWN_AT_ONCE // size)
+    parts = [
+        _counted(generator.integers(0, size, (min(rows, replicates - start), size)))
+        for start in range(0, replicates, rows)
+    ]
+    return np.concatenate(parts) / size
+
+
+def _counted(drawn: NDArray[np.int64]) -> Floats:
+    rows, size = drawn.shape
+    flat = drawn + size * np.arange(rows)[:, None]
+    return np.bincount(flat.ravel(), minlength=rows * size).reshape(rows, size).astype(np.float64)
+
+
+def _replicates(outcomes_SE: Floats, seeds_RS: Floats | None, examples_RE: Floats | None) -> Floats:
+    """The mean of each replicate; None keeps the seeds, or the examples, as they are."""
+    if examples_RE is None:
+        assert seeds_RS is not None
+        return np.asarray(seeds_RS @ outcomes_SE.mean(axis=1))
+    by_seed_RS = examples_RE @ outcomes_SE.T
+    return np.asarray(by_seed_RS.mean(axis=1) if seeds_RS is None else (by_seed_RS * seeds_RS).sum(axis=1))

@@ -1,1 +1,0 @@
-"""The report as one self-contained page in English and Chinese, and as Markdown."""

@@ -1,0 +1,152 @@
+"""The commands that make the runs of an experiment again.
+
+For language models they are exact: the settings on the command line resolve to the very configs of the records.
+"""
+
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+from oelm.config.labelled import HubTask, LabelledData
+from oelm.config.methods import METHODS
+from oelm.config.model import SIZES, GPTConfig, GPTFromRun, HuggingFaceModel, Style
+from oelm.config.request import TrainRequest, resolve_on
+from oelm.config.run import DataConfig, Precision, RunConfig
+from oelm.report.arms import Arm
+
+
+def commands_of(arms: Sequence[Arm]) -> tuple[str, ...]:
+    """One line per arm, over its seeds; nothing for arms that were not run here."""
+    return tuple(_over_seeds(arm) for arm in arms if arm.source == "measured")
+
+
+def _over_seeds(arm: Arm) -> str:
+    command = shlex.join(arguments_of(arm.config))
+    if len(arm.seeds) == 1:
+        return f"{command} --seed {arm.seeds[0]}"
+    return f"for seed in {' '.join(map(str, arm.seeds))}; do {command} --seed $seed; done"
+
+
+def arguments_of(config: RunConfig) -> list[str]:
+    """The command of a run, without its seed."""
+    start = ["oelm"]
+    if config.train.processes > 1:
+        start = ["torchrun", "--nproc-per-node", str(config.train.processes), "-m", "oelm"]
+    if isinstance(config.data, DataConfig):
+        return [*start, "train", "--data", config.data.folder, *_flags(needed_settings(config))]
+    return [*start, "finetune", *_flags(_finetune_settings(config, config.data))]
+
+
+def needed_settings(config: RunConfig) -> dict[str, Any]:
+    """The method, and the fields of `TrainRequest` without which the run would be another one."""
+    assert isinstance(config.model, GPTConfig)
+    assert isinstance(config.data, DataConfig)
+    kept = _all_settings(config, config.model)
+    # All but the method, whose name may be one that only the record's version knew.
+    wanted = config.model_copy(update={"method": METHODS["baseline"]}).fingerprint
+    for name in list(kept):
+        fewer = {other: value for other, value in kept.items() if other != name}
+        request = TrainRequest(method="baseline", **fewer, seed=config.seed)
+        if resolve_on(request, config.model.vocabulary, config.data).fingerprint == wanted:
+            kept = fewer
+    return {"method": config.method.name, **kept}
+
+
+def _all_settings(config: RunConfig, model: GPTConfig) -> dict[str, Any]:
+    shape = (model.layers, model.width, model.heads)
+    named = next((name for name, size in SIZES.items() if size == shape), None)
+    return {
+        **({"size": named} if named else dict(zip(("layers", "width", "heads"), shape, strict=True))),
+        "style": model.style,
+        "ffn_width": model.ffn_width,
+        "seq_len": model.context,
+        "dropout": model.dropout,
+        "lr": config.optim.lr,
+        "min_lr": config.optim.min_lr_ratio * config.optim.lr,
+        "warmup_steps": config.optim.warmup_steps,
+        "weight_decay": config.optim.weight_decay,
+        "clip": config.optim.clip,
+        "beta1": config.optim.beta1,
+        "beta2": config.optim.beta2,
+        "steps": config.train.steps,
+        "batch_size": config.train.batch_size,
+        "accumulate": config.train.accumulate,
+        "processes": config.train.processes,
+        "precision": config.train.precision,
+        "validate_every": config.train.validate_every,
+        "validation_sequences": config.train.validation_sequences,
+        "validation_half": config.train.validation_half,
+    }
+
+
+def _finetune_settings(config: RunConfig, data: LabelledData) -> dict[str, Any]:
+    """Steps and warm-up are given as epochs and a share there."""
+    train = config.train
+    return {
+        **_model_settings(config),
+        **_source_settings(data),
+        "method": config.method.name,
+        "train_examples": data.train_examples,
+        "holdout_examples": data.holdout_examples,
+        "data_seed": data.seed,
+        "max_length": data.max_length,
+        "epochs": f"{train.steps * train.sequences_per_step / data.train_examples:.6g}",
+        "batch_size": train.batch_size,
+        "accumulate": train.accumulate,
+        "lr": config.optim.lr,
+        "warmup_share": _share(config.optim.warmup_steps, train.steps),
+        "weight_decay": config.optim.weight_decay,
+        "clip": config.optim.clip,
+        "validate_every": train.validate_every,
+        "precision": train.precision,
+    }
+
+
+def _model_settings(config: RunConfig) -> dict[str, Any]:
+    match config.model:
+        case HuggingFaceModel() as model:
+            settings: dict[str, Any] = {"model": model.source, "revision": model.revision}
+            return {**settings, "attention": model.attention or (), "train_biases": model.train_biases}
+        case GPTFromRun() as model:
+            return {"model": model.folder, "checkpoint": model.checkpoint}
+        case GPTConfig() as model:
+            shape = (model.layers, model.width, model.heads)
+            named = next((name for name, size in SIZES.items() if size == shape), None)
+            tokenizer = config.data.tokenizer if isinstance(config.data, LabelledData) else None
+            style = None if model.style is Style.GPT else model.style.value
+            return {"model": "gpt", "style": style, "size": named, "tokenizer": tokenizer, "dropout": model.dropout}
+
+
+def _source_settings(data: LabelledData) -> dict[str, Any]:
+    if isinstance(data.source, HubTask):
+        return {"task": data.source.name, "language": data.source.variant}
+    header = data.source.train.header
+    return {
+        "train": data.source.train.path,
+        "evaluate": tuple(file.path for file in data.source.evaluate.values()),
+        "text_column": data.source.columns.text,
+        "pair_column": data.source.columns.pair,
+        "label_column": data.source.columns.label,
+        "columns": ",".join(header) if header else None,
+    }
+
+
+def _share(warmup: int, steps: int) -> str:
+    """A share that `int(share * steps)` turns back into the warm-up, a round one if there is one."""
+    shares = (f"{warmup / steps:.{digits}g}" for digits in range(1, 6))
+    return next((share for share in shares if int(float(share) * steps) == warmup), f"{(warmup + 0.5) / steps:.6g}")
+
+
+def _flags(settings: dict[str, Any]) -> list[str]:
+    flags: list[str] = []
+    for name, value in settings.items():
+        flag = f"--{name.replace('_', '-')}"
+        if isinstance(value, Precision):
+            flags += ["--bf16"] if value is Precision.BF16 else []
+        elif isinstance(value, tuple):
+            flags += [part for each in value for part in (flag, str(each))]
+        elif isinstance(value, bool):
+            flags += [flag] if value else []
+        elif value is not None and name != "processes":
+            flags += [flag, f"{value:g}" if isinstance(value, float) else str(value)]
+    return flags

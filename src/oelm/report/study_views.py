@@ -1,0 +1,332 @@
+"""Views of the whole report as plain data: trends over experiments, other studies' figures, tuning, plans."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from oelm.config.measure import Measure
+from oelm.config.record import Environment, Record
+from oelm.config.registered import AMENDMENTS, PLAN_FILE, RegisteredPlan, file_digest
+from oelm.config.settings import fingerprint
+from oelm.config.study import ChosenBy, PlanStamp
+from oelm.report.arms import (
+    Arm,
+    decides_the_problem,
+    differing_settings,
+    flat_settings,
+    is_of_method,
+    is_same_method,
+    is_tuning,
+    problem_of,
+    setting_name,
+    setting_value,
+    size_name,
+    study_of,
+)
+from oelm.report.confounds import LEARNING_RATE, tuning_of
+from oelm.report.findings import Finding
+
+_NOT_COMPARABLE = ("data.", "model.", "method.")
+"""Digests that another study did not publish; the size, which has a name; and the method, which is equal."""
+_MAY_DIFFER_IN_TUNING = frozenset(
+    {LEARNING_RATE, "train.steps", "optim.warmup_steps", "train.validate_every", "train.validation_half"}
+)
+"""A tuning run may be a shorter version of the final one, on the other half of the validation documents."""
+_FOLDERS_ABOVE = 2
+"""A study's plan lies two folders above its runs."""
+
+
+# --- one method across data sets and sizes -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TrendRow:
+    """The method on one data set and size."""
+
+    data: str
+    size: str
+    finding: Finding
+    weights: int
+    """Stored weights of the control."""
+    trained_tokens: int | None
+    """Tokens that a run was trained on; None for labelled text."""
+
+
+@dataclass(frozen=True)
+class Trend:
+    """Rows to be read together only as far as nothing else differs between them."""
+
+    method: str
+    measure: Measure
+    source: str
+    rows: tuple[TrendRow, ...]
+    also_differs: tuple[tuple[str, tuple[str, ...]], ...]
+    """Settings other than data and size that change along the trend, each with its value in every row."""
+
+
+def trends(findings: Sequence[Finding]) -> tuple[Trend, ...]:
+    """One per method that was compared twice or more by one measure."""
+    found: dict[tuple[str, Measure, str], list[Finding]] = {}
+    for finding in findings:
+        if finding.control is not None:
+            found.setdefault((finding.arm.method.name, finding.measure, finding.arm.source), []).append(finding)
+    return tuple(
+        Trend(*key, rows=tuple(map(_trend_row, rows)), also_differs=_also_differs(rows))
+        for key, rows in found.items()
+        if len(rows) > 1
+    )
+
+
+def _trend_row(finding: Finding) -> TrendRow:
+    record, control = finding.arm.record, finding.control or finding.arm
+    config = control.config
+    tokens = record.curve[-1].tokens if record.curve and finding.measure.per == "run" else None
+    return TrendRow(config.data.name, size_name(config), finding, control.record.counts.stored, tokens)
+
+
+def _also_differs(findings: Sequence[Finding]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    configs = [finding.arm.config for finding in findings]
+    paths = dict.fromkeys(
+        path
+        for config in configs
+        for path in differing_settings(configs[0], config)
+        if not is_of_method(path) and not decides_the_problem(path)
+    )
+    return tuple((setting_name(path), tuple(setting_value(config, path) for config in configs)) for path in paths)
+
+
+# --- our results and another study's -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ReportedPair:
+    """One arm of ours and one that another study reported for the same method on data of the same name."""
+
+    ours: Finding
+    theirs: Finding
+    id: str
+    """Their name for the run."""
+    differs: tuple[tuple[str, str, str], ...]
+    """Settings that differ: name, ours, theirs."""
+
+
+def reported_pairs(findings: Sequence[Finding]) -> tuple[ReportedPair, ...]:
+    """Every pair of a measured and a reported arm with one method, one measure and data of one name."""
+    return tuple(
+        _reported_pair(ours, theirs)
+        for ours in findings
+        if ours.arm.source == "measured"
+        for theirs in findings
+        if theirs.arm.source == "reported"
+        and ours.measure.name == theirs.measure.name
+        and _plain(ours.arm.config.data.name) == _plain(theirs.arm.config.data.name)
+        and is_same_method(ours.arm.method, theirs.arm.method)
+    )
+
+
+def _reported_pair(ours: Finding, theirs: Finding) -> ReportedPair:
+    one, other = ours.arm.config, theirs.arm.config
+    reported = theirs.arm.record.reported
+    assert reported is not None
+    ignored = (*_NOT_COMPARABLE, *reported.unstated)
+    paths = [path for path in differing_settings(one, other) if not path.startswith(ignored)]
+    sizes = (size_name(one), size_name(other))
+    model = [("model", *sizes)] if sizes[0] != sizes[1] else []
+    settings = [(setting_name(path), setting_value(one, path), setting_value(other, path)) for path in paths]
+    return ReportedPair(ours, theirs, reported.id, (*model, *settings))
+
+
+def _plain(name: str) -> str:
+    """`TinyStories` and `tinystories` are one, as are `SST-2` and `sst2`."""
+    return "".join(character for character in name.lower() if character.isalnum())
+
+
+# --- how learning rates were chosen --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TuningRow:
+    """One learning rate of the grid; a rate without a record was not finished, or diverged."""
+
+    lr: float
+    value: float | None
+    """Of the measure that the choice was made by."""
+    loss: float | None
+    is_chosen: bool
+
+
+@dataclass(frozen=True)
+class TuningTable:
+    """The grid of one arm with the rate that its final runs took."""
+
+    study: str
+    data: str
+    method: str
+    seed: int
+    steps: int
+    measure: Measure
+    """What the choice was made by."""
+    rows: tuple[TuningRow, ...]
+    at_edge: bool
+    """Whether the best rate is the first or last that was tried: a better one may lie beyond."""
+    vertex: float | None = None
+    """The rate of the final runs where it lies between those that were tried; the best of these is marked."""
+    unlike_records: tuple[float, ...] = ()
+    """Rates whose tuning record gives another result than the one that the final runs say they were chosen by."""
+
+
+def tuning_tables(records: Sequence[Record], arms: Sequence[Arm]) -> tuple[TuningTable, ...]:
+    """One table per tuned arm, in the order of the records; `arms` are the final ones, which show what was chosen."""
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        if is_tuning(record.config):
+            settings = {path: value for path, value in flat_settings(record.config).items() if path != LEARNING_RATE}
+            groups.setdefault(fingerprint([record.task, record.config.seed, settings]), []).append(record)
+    return tuple(_tuning_table(group, _final_arm(group[0], arms)) for group in groups.values())
+
+
+def _final_arm(record: Record, arms: Sequence[Arm]) -> Arm | None:
+    """The arm that goes on with the chosen rate: the same but for the rate and the length of the run."""
+
+    def rest(settings: Mapping[str, object]) -> dict[str, object]:
+        return {path: value for path, value in settings.items() if path not in _MAY_DIFFER_IN_TUNING}
+
+    wanted = rest(flat_settings(record.config))
+    alike = [
+        arm
+        for arm in arms
+        if is_same_method(arm.method, record.config.method)
+        and problem_of(arm.config) == problem_of(record.config)
+        and tuning_of(arm.config) is not None
+    ]
+    exact = [arm for arm in alike if rest(flat_settings(arm.config)) == wanted]
+    return next(iter(exact or alike), None)
+
+
+def _tuning_table(group: Sequence[Record], final: Arm | None) -> TuningTable:
+    first, tuning = group[0], tuning_of(final.config) if final else None
+    measure = _tuned_by(first, tuning.measure if tuning else None)
+    by_rate = {record.config.optim.lr: record for record in group}
+    grid = sorted({*by_rate, *(tuning.grid if tuning else ())})
+    choice = tuning.choice if tuning else None
+    values = {rate: _tuning_value(record, measure) for rate, record in by_rate.items()}
+    used = final.config.optim.lr if final else measure.best({r: v for r, v in values.items() if v is not None})
+    tried = [each for each in choice.trials if each.lr in by_rate] if choice else []
+    chosen = choice.best if choice is not None and choice.best is not None else used
+    assert first.config.study is not None, "tuning runs belong to a study"
+    return TuningTable(
+        study=first.config.study.study,
+        data=first.config.data.name,
+        method=first.method,
+        seed=first.config.seed,
+        steps=first.config.train.steps,
+        measure=measure,
+        rows=tuple(
+            TuningRow(rate, values.get(rate), by_rate[rate].result.loss if rate in by_rate else None, rate == chosen)
+            for rate in grid
+        ),
+        at_edge=choice.at_edge if choice else len(grid) > 1 and chosen in (grid[0], grid[-1]),
+        vertex=used if choice is not None and choice.by is ChosenBy.VERTEX else None,
+        unlike_records=tuple(each.lr for each in tried if each.loss != by_rate[each.lr].result.loss),
+    )
+
+
+def _tuned_by(record: Record, name: str | None) -> Measure:
+    """The measure of this name; without one, the first that the run's own validation has where larger is better."""
+    by_name = {measure.name: measure for measure in record.declared}
+    higher = [each for each in record.declared if each.sign < 0 and each.name in record.result.measures]
+    return by_name[name] if name is not None else higher[0] if higher else by_name["loss"]
+
+
+def _tuning_value(record: Record, measure: Measure) -> float | None:
+    return record.result.loss if measure.name == "loss" else record.result.measures.get(measure.name)
+
+
+# --- environments --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class EnvironmentRow:
+    """What runs were computed with, and how many of them."""
+
+    environment: Environment
+    runs: int
+
+
+def environment_rows(arms: Sequence[Arm]) -> tuple[EnvironmentRow, ...]:
+    """Each distinct environment once; empty where only reported runs are shown."""
+    found = [record.environment for arm in arms for record in arm.records if record.environment is not None]
+    return tuple(EnvironmentRow(each, found.count(each)) for each in dict.fromkeys(found))
+
+
+# --- registered plans ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Registration:
+    """Runs of one study that were made under one plan, or under none."""
+
+    study: str | None
+    runs: int
+    plan: PlanStamp | None
+    """None where no plan was registered: whatever is found is exploratory."""
+    missing: tuple[str, ...] | None
+    """Planned final runs without a record; None where the file of the plan is not here."""
+
+
+def registrations(records: Sequence[Record], plans: Mapping[str, RegisteredPlan]) -> tuple[Registration, ...]:
+    """One for each study and plan among the final runs that are ours; `plans` are those found, by their digests."""
+    groups: dict[tuple[str | None, str | None], list[Record]] = {}
+    for record in records:
+        if record.source == "measured":
+            stamp = _stamp(record)
+            groups.setdefault((study_of(record.config), stamp.digest if stamp else None), []).append(record)
+    return tuple(_registration(study, group, plans) for (study, _), group in groups.items())
+
+
+def find_plans(paths: Sequence[Path], records: Sequence[Record]) -> dict[str, RegisteredPlan]:
+    """Plans and amendments in, below and just above `paths` that the records name; any other file is passed over."""
+    stamps = [stamp for record in records if (stamp := _stamp(record))]
+    wanted = {digest for stamp in stamps for digest in (stamp.digest, *stamp.amendments)}
+    found: dict[str, RegisteredPlan] = {}
+    for file in _plan_files(paths) if wanted else ():
+        content = file.read_bytes()
+        digest = file_digest(content)
+        if digest in wanted and digest not in found and (plan := _parsed(content)) is not None:
+            found[digest] = plan
+    return found
+
+
+def _registration(study: str | None, group: Sequence[Record], plans: Mapping[str, RegisteredPlan]) -> Registration:
+    stamps = [stamp for record in group if (stamp := _stamp(record))]
+    if not stamps:
+        return Registration(study, len(group), None, None)
+    last = max(stamps, key=lambda stamp: len(stamp.amendments))
+    named = [plans[digest] for digest in (last.digest, *last.amendments) if digest in plans]
+    if len(named) < 1 + len(last.amendments):
+        return Registration(study, len(group), last, None)
+    made = {(record.config.study.cell, record.config.seed) for record in group if record.config.study}
+    planned = dict.fromkeys(run for plan in named for run in plan.runs)
+    missing = tuple(f"{cell}-seed{seed}" for cell, seed in planned if (cell, seed) not in made)
+    return Registration(study, len(group), last, missing)
+
+
+def _stamp(record: Record) -> PlanStamp | None:
+    return record.config.study.plan if record.config.study else None
+
+
+def _plan_files(paths: Sequence[Path]) -> Iterable[Path]:
+    for path in dict.fromkeys(path.resolve() for path in paths):
+        for name in (PLAN_FILE, AMENDMENTS):
+            yield from (file for folder in path.parents[:_FOLDERS_ABOVE] for file in folder.glob(name))
+            yield from path.rglob(name) if path.is_dir() else ()
+
+
+def _parsed(content: bytes) -> RegisteredPlan | None:
+    try:
+        return RegisteredPlan.model_validate(json.loads(content))
+    except (ValueError, ValidationError):
+        return None

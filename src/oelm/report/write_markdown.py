@@ -1,0 +1,125 @@
+"""The report as Markdown: the same sentences and tables, without drawings. Short for a README, or whole."""
+
+from collections.abc import Iterable, Iterator
+
+from oelm.report.compose import compose
+from oelm.report.content import Cell, Content, Experiment, Forest, Section, Statement, Table
+from oelm.report.groups import Report
+from oelm.report.texts import Language, Texts
+
+SHORT = ("arm", "trained", "by_seed", "mean", "also", "best_checkpoint", "shown", "estimate", "interval", "verdict",
+         "flops_saved", "step_time")  # fmt: skip
+"""The columns of the one table of a short report."""
+_FIGURES = ("arm", "learning_rate", "trained", "frozen", "absent", "by_seed", "mean", "best_checkpoint", "shown")
+_SPECIAL = str.maketrans({character: f"\\{character}" for character in "\\|*_<[#"})
+
+
+def as_markdown(
+    report: Report, language: Language = Language.ENGLISH, command: str = "", *, whole: bool = False
+) -> str:
+    """One language; `whole` adds the views, and `command` is the one that writes it."""
+    said, say = compose(report, language, command), Texts(language)
+    parts = _whole(said, say) if whole else _short(said)
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _short(said: Content) -> Iterator[str]:
+    for experiment in said.experiments:
+        yield f"### {_escaped(experiment.title)}" if len(said.experiments) > 1 else ""
+        for rows in experiment.rows:
+            yield f"**{_escaped(rows.title)}**"
+            yield _table(rows.figures.tables[0].only(SHORT))
+            yield _listed(map(_in_one_line, rows.statements))
+        brief = [line for section in experiment.views for line in section.brief]
+        yield _listed((*experiment.remarks, *brief))
+    yield _listed(line for section in said.sections for line in section.brief)
+    yield _listed((*said.notes, *said.footnotes))
+
+
+def _whole(said: Content, say: Texts) -> Iterator[str]:
+    yield f"# {_escaped(said.title)}"
+    yield _escaped(said.facts)
+    if said.overview:
+        yield from _section(said.overview)
+    for experiment in said.experiments:
+        yield from _experiment(experiment, say)
+    for section in said.sections:
+        yield from _section(section)
+    yield "---"
+    yield _listed((*said.notes, *said.footnotes))
+
+
+def _experiment(experiment: Experiment, say: Texts) -> Iterator[str]:
+    yield f"## {_escaped(experiment.title)}" if experiment.title else ""
+    yield f"**{_escaped(experiment.verdict.sentence)}**"
+    if experiment.verdict.explanations:
+        yield _escaped(say("confounds_heading"))
+        yield _listed(experiment.verdict.explanations)
+    for rows in experiment.rows:
+        if rows.forest:
+            yield from _forest(rows.forest, say)
+        yield f"## {_escaped(rows.figures.title)}"
+        yield _escaped(rows.figures.lead)
+        others = [column.id for column in rows.figures.tables[0].columns if column.id.startswith("also.")]
+        yield _table(rows.figures.tables[0].only((*_FIGURES, *others)))
+    for section in (experiment.comparisons, *experiment.views):
+        if section is not None:
+            yield from _section(section)
+
+
+def _forest(forest: Forest, say: Texts) -> Iterator[str]:
+    headings = (say("arm"), forest.title, say("interval"), say("by_seed"), say("verdict"))
+    for group in forest.groups:
+        yield _escaped(group.heading)
+        rows = [
+            (_code(lane.label), lane.estimate, lane.interval, " ".join(mark.text for mark in lane.seeds), lane.verdict)
+            for lane in group.lanes
+        ]
+        yield _rows(headings, rows)
+
+
+def _section(section: Section) -> Iterator[str]:
+    yield f"## {_escaped(section.title)}"
+    yield _escaped(section.lead)
+    for table in section.tables:
+        yield f"### {_escaped(table.title)}" if table.title else ""
+        yield _table(table)
+    yield _listed(map(_in_one_line, section.statements))
+    yield _listed(section.remarks)
+    if section.commands:
+        yield "\n".join(("```bash", *section.commands, "```"))
+
+
+def _in_one_line(statement: Statement) -> str:
+    return " ".join((statement.text, *statement.remarks))
+
+
+def _table(table: Table) -> str:
+    return _rows((column.heading for column in table.columns), (map(_cell, row) for row in table.rows))
+
+
+def _cell(cell: Cell) -> str:
+    if cell.is_name:
+        return _code(cell.text)
+    return _escaped(", ".join(cell.parts) or cell.text)
+
+
+def _rows(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    titles = tuple(headings)
+    lines = [titles, tuple("---" for _ in titles), *map(tuple, rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _listed(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {_escaped(line)}" for line in lines)
+
+
+def _code(name: str) -> str:
+    """A name as code; what would end the code or the cell is taken out of it."""
+    return f"`{name.replace('`', chr(39)).replace('|', '¦')}`"
+
+
+def _escaped(text: str) -> str:
+    """Text that Markdown takes as it is; commands between backticks stay code."""
+    pieces = text.split("`")
+    return "`".join(piece if place % 2 else piece.translate(_SPECIAL) for place, piece in enumerate(pieces))

@@ -1,0 +1,284 @@
+import math
+
+import pytest
+
+from oelm.base.errors import ConfigError
+from oelm.config.study import StudyRole
+from oelm.report.arms import group_into_arms
+from oelm.report.confounds import ConfoundKind
+from oelm.report.findings import Comparison, Finding, MissingRuns
+from oelm.report.findings import compare as compare_arms
+from oelm.report.verdicts import Model, Verdict
+
+from .records import BASELINE_LOSSES, EXAMPLES, finetuned, make_arm, make_config, make_record, shifted
+
+BASELINE = make_arm("baseline", BASELINE_LOSSES)
+FAIR = make_arm("baseline+shift+gain", shifted((-0.05, -0.06, -0.05)))
+CORE = make_arm("oelm-core", BASELINE_LOSSES)
+
+
+def compare(records: list, margin: float | None = None, primary: str | None = None) -> Comparison:
+    (comparison,) = compare_arms(group_into_arms(records), margin, primary)
+    return comparison
+
+
+def primary_of(comparison: Comparison) -> str | None:
+    return next((found.arm.label for found in comparison.findings if found.is_primary), None)
+
+
+def finding(comparison: Comparison, label: str) -> Finding:
+    return next(found for found in comparison.findings if found.arm.label == label)
+
+
+def control_label(records: list, label: str) -> str | None:
+    control = finding(compare(records), label).control
+    return control.label if control else None
+
+
+def test_the_fair_control_has_the_same_extras() -> None:
+    records = BASELINE + FAIR + CORE + make_arm("oelm", BASELINE_LOSSES)
+    assert control_label(records, "oelm-core") == "baseline+shift+gain"
+    assert control_label(records, "oelm") == "baseline"
+
+
+def test_the_order_of_extras_in_a_name_does_not_matter() -> None:
+    swapped = make_arm("baseline+gain+shift", (2.4,))
+    assert control_label(BASELINE + swapped + CORE, "oelm-core") == "baseline+shift+gain"
+
+
+def test_plain_baseline_stands_in_where_the_fair_control_is_missing() -> None:
+    assert control_label(BASELINE + CORE, "oelm-core") == "baseline"
+
+
+def test_a_baseline_under_equal_settings_goes_before_a_fair_control_under_others() -> None:
+    other_rate = make_arm("baseline+shift+gain", BASELINE_LOSSES, lr=3e-4)
+    assert control_label(BASELINE + other_rate + CORE, "oelm-core") == "baseline"
+    assert control_label(other_rate + CORE, "oelm-core") == "baseline+shift+gain"
+
+
+def test_each_setting_finds_its_own_control() -> None:
+    slow = make_arm("baseline", BASELINE_LOSSES, lr=3e-4) + make_arm("oelm", BASELINE_LOSSES, lr=3e-4)
+    records = BASELINE + slow + make_arm("oelm", BASELINE_LOSSES)
+    assert control_label(records, "oelm lr=3e-4") == "baseline lr=3e-4"
+    assert control_label(records, "oelm lr=1e-3") == "baseline lr=1e-3"
+
+
+def test_other_data_weigh_more_than_other_rates() -> None:
+    near = make_arm("baseline", BASELINE_LOSSES, lr=3e-4, steps=800)
+    far = make_arm("baseline", BASELINE_LOSSES, digest="b" * 16)
+    label = control_label(far + near + make_arm("oelm", BASELINE_LOSSES), "oelm")
+    assert label is not None
+    assert "steps=800" in label
+
+
+def test_without_a_baseline_there_is_no_control() -> None:
+    lone = finding(compare(CORE + make_arm("oelm", BASELINE_LOSSES)), "oelm")
+    assert lone.control is None
+    assert lone.verdict is Verdict.NO_VERDICT
+    assert not lone.arm.is_reference
+
+
+def test_another_task_is_never_a_control() -> None:
+    other = [make_record(make_config("baseline", seed), 0.5, task="classification") for seed in range(3)]
+    comparisons = compare_arms(group_into_arms(other + CORE))
+    assert all(found.control is None for each in comparisons for found in each.findings)
+
+
+def test_baselines_are_references_and_a_baseline_with_extras_is_compared_with_the_plain_one() -> None:
+    comparison = compare(BASELINE + FAIR)
+    assert finding(comparison, "baseline").arm.is_reference
+    assert finding(comparison, "baseline").control is None
+    extras = finding(comparison, "baseline+shift+gain")
+    assert extras.control is not None
+    assert extras.control.label == "baseline"
+    assert extras.verdict is Verdict.BETTER
+    assert extras.confounds == ()
+
+
+def test_the_verdict_uses_pairs_and_margin() -> None:
+    records = BASELINE + make_arm("oelm", shifted((0.11, 0.12, 0.10)))
+    assert finding(compare(records), "oelm").verdict is Verdict.INFERIOR
+    assert finding(compare(records, margin=1.2), "oelm").verdict is Verdict.NON_INFERIOR
+    # The same losses given to other seeds: as far apart on average, but no longer paired.
+    swapped = dict(zip((1, 2, 0), shifted((0.11, 0.12, 0.10)), strict=True))
+    assert finding(compare(BASELINE + make_arm("oelm", swapped)), "oelm").verdict is Verdict.UNDECIDED
+
+
+def test_missing_runs_complete_half_pairs_first() -> None:
+    found = finding(compare(make_arm("baseline", {0: 2.5, 4: 2.6}) + make_arm("oelm", {0: 2.6, 1: 2.7})), "oelm")
+    assert found.verdict is Verdict.NO_VERDICT
+    assert found.missing == (MissingRuns("oelm", (4,)), MissingRuns("baseline", (1,)))
+
+
+def test_missing_runs_take_new_seeds_where_there_are_no_halves() -> None:
+    found = finding(compare(make_arm("baseline", {1: 2.5}) + make_arm("oelm", {1: 2.6})), "oelm")
+    assert found.missing == (MissingRuns("oelm", (0, 2)), MissingRuns("baseline", (0, 2)))
+
+
+def test_nothing_is_missing_from_three_pairs() -> None:
+    assert finding(compare(BASELINE + make_arm("oelm", BASELINE_LOSSES)), "oelm").missing == ()
+
+
+def test_no_seed_in_common_is_no_estimate() -> None:
+    found = finding(compare(make_arm("baseline", {0: 2.5}) + make_arm("oelm", {1: 2.6})), "oelm")
+    assert found.estimate is None
+    assert found.verdict is Verdict.NO_VERDICT
+
+
+NOISE = ((0.001, -0.002, 0.001), (-0.001, 0.001, 0.002), (0.002, 0.001, -0.002))
+
+
+def several(*shifts: float) -> list:
+    """A baseline and arms about so far above it."""
+    methods = ("oelm", "oelm-random", "oelm-q", "orthogonal-trained")
+    return BASELINE + [
+        record
+        for place, (method, by) in enumerate(zip(methods, shifts, strict=False))
+        for record in make_arm(method, shifted(tuple(by + each for each in NOISE[place % 3])))
+    ]
+
+
+def test_the_primary_arm_is_tested_uncorrected_and_the_others_after_holm() -> None:
+    comparison = compare(several(0.047, 0.047, 0.047), primary="oelm")
+    confidences = {found.arm.label: found.estimate.confidence for found in comparison.findings if found.estimate}
+    assert confidences["oelm"] == 0.95
+    assert {confidences["oelm-random"], confidences["oelm-q"]} == {1 - 0.05 / 2}
+    assert primary_of(comparison) == "oelm"
+    assert primary_of(compare(several(0.047, 0.047, 0.047))) is None
+
+
+def test_the_shown_interval_and_the_verdict_agree() -> None:
+    for shift in (-0.05, 0.0, 0.02, 0.04, 0.045, 0.05, 0.06, 0.1):
+        for found in compare(several(0.2, shift, shift + 0.003, 0.3), primary="oelm").findings:
+            if found.estimate is None or found.estimate.ends is None:
+                continue
+            lower, upper = found.estimate.ends
+            assert (found.verdict is Verdict.INFERIOR) == (lower > 1.05)
+            assert (found.verdict in (Verdict.BETTER, Verdict.NON_INFERIOR)) == (upper <= 1.05)
+
+
+def test_a_primary_that_is_no_arm_is_refused() -> None:
+    with pytest.raises(ConfigError, match="no arm has the method 'oelm-frame'"):
+        compare(several(0.1), primary="oelm-frame")
+
+
+def test_a_method_under_two_settings_has_no_primary_arm() -> None:
+    records = several(0.1) + make_arm("oelm", BASELINE_LOSSES, steps=800)
+    assert primary_of(compare(records, primary="oelm")) is None
+
+
+def test_margins_that_differ_are_refused() -> None:
+    roles = [StudyRole(study=name, stage="final", margin=margin) for name, margin in (("a", 1.05), ("b", 1.1))]
+    records = make_arm("baseline", BASELINE_LOSSES, study=roles[0]) + make_arm("oelm", BASELINE_LOSSES, study=roles[1])
+    with pytest.raises(ConfigError, match=r"different margins \(1.05 and 1.1\)"):
+        compare(records)
+    assert compare(records, margin=1.05).criterion == 1.05
+
+
+def test_scatter_is_pooled_over_complete_blocks() -> None:
+    comparison = compare(several(0.1, 0.2) + make_arm("oelm-q", {0: 2.6, 1: 2.6, 2: 2.5, 5: 2.7}))
+    assert comparison.pooled is not None
+    assert (comparison.pooled.seeds, comparison.pooled.left_out) == ((0, 1, 2), (5,))
+    assert len(comparison.pooled.arms) == 4
+    few = compare(several(0.1, 0.2) + make_arm("oelm-q", {0: 2.6, 1: 2.6}))
+    assert few.pooled is not None
+    assert "oelm-q" not in few.pooled.arms  # two seeds would leave only two blocks to all others
+    assert finding(few, "oelm").pairs == 3
+
+
+def test_with_two_arms_there_is_nothing_to_pool() -> None:
+    assert compare(several(0.1)).pooled is None
+
+
+def test_the_interval_of_the_other_model_is_kept_for_the_eye() -> None:
+    estimate = finding(compare(several(0.1, 0.2)), "oelm").estimate
+    assert estimate is not None
+    assert estimate.model in (Model.PAIRED, Model.POOLED)
+    assert estimate.other is not None
+    assert estimate.other != estimate.ends
+
+
+@pytest.mark.parametrize("margin", [1.0, 0.95, float("inf"), float("nan")])
+def test_a_margin_that_is_no_ratio_above_one_is_refused(margin: float) -> None:
+    with pytest.raises(ConfigError, match="is not a perplexity ratio above 1"):
+        compare(several(0.1), margin=margin)
+
+
+def test_values_are_those_of_the_last_step_and_the_mean_is_geometric() -> None:
+    found = finding(compare(make_arm("oelm", (2.0, 3.0))), "oelm")
+    assert list(found.by_seed.values()) == pytest.approx([math.exp(2), math.exp(3)])
+    assert found.mean == pytest.approx(math.exp(2.5))
+    assert found.also["bits_per_byte"] == pytest.approx(2.5 / math.log(2) / 3.2)
+    unknown = make_record(make_config("oelm", 0), 2.5, bytes_per_token=None)
+    assert "bits_per_byte" not in finding(compare([unknown]), "oelm").also
+    assert finding(compare(make_arm("oelm", (5000.0,))), "oelm").mean == math.inf
+
+
+# --- accuracy ------------------------------------------------------------------------------------------------------
+
+ACCURACIES = (0.90, 0.91, 0.89)
+
+
+def test_accuracies_are_compared_as_a_share_and_shown_in_points() -> None:
+    comparison = compare([*finetuned("baseline", ACCURACIES), *finetuned("oelm", (0.88, 0.895, 0.87))])
+    row = finding(comparison, "oelm")
+    assert row.estimate is not None
+    assert row.shown is not None
+    assert row.shown.value == pytest.approx(100 * (0.88 + 0.895 + 0.87 - 2.70) / 3)
+    assert row.estimate.value == pytest.approx((0.88 + 0.895 + 0.87) / 2.70)
+    assert row.shown.ends is not None
+    assert row.shown.ends[0] < row.shown.value < row.shown.ends[1]
+    assert row.mean is not None
+    assert row.best_mean == pytest.approx(row.mean + 0.005)
+    assert row.examples == EXAMPLES
+    assert finding(comparison, "baseline").control is None
+    assert comparison.on == "dev"
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "verdict"),
+    [
+        ((0.95, 0.96, 0.945), Verdict.BETTER),
+        ((0.89, 0.90, 0.885), Verdict.NON_INFERIOR),
+        ((0.70, 0.72, 0.69), Verdict.INFERIOR),
+        ((0.90, 0.78, 0.89), Verdict.UNDECIDED),
+    ],
+)
+def test_every_verdict_on_accuracies(accuracies: tuple[float, ...], verdict: Verdict) -> None:
+    comparison = compare([*finetuned("baseline", ACCURACIES), *finetuned("oelm", accuracies)])
+    assert finding(comparison, "oelm").verdict is verdict
+
+
+def test_two_seeds_of_accuracies_give_an_interval_and_no_verdict() -> None:
+    row = finding(compare([*finetuned("baseline", ACCURACIES[:2]), *finetuned("oelm", (0.8, 0.8))]), "oelm")
+    assert row.estimate is not None
+    assert row.estimate.ends is not None
+    assert row.verdict is Verdict.NO_VERDICT
+    assert row.missing
+
+
+def test_accuracies_are_a_family_too() -> None:
+    records = [
+        *finetuned("baseline", ACCURACIES),
+        *finetuned("oelm", (0.86, 0.84, 0.87)),
+        *finetuned("oelm-random", (0.85, 0.86, 0.85)),
+        *finetuned("oelm-q", (0.86, 0.85, 0.86)),
+    ]
+    comparison = compare(records, primary="oelm")
+    confidences = {found.arm.label: found.estimate.confidence for found in comparison.findings if found.estimate}
+    assert confidences["oelm"] == pytest.approx(0.95)
+    assert confidences["oelm-random"] > 0.95
+    assert primary_of(comparison) == "oelm"
+
+
+def test_learning_rates_that_differ_are_named_and_equal_ones_are_not() -> None:
+    same = compare([*finetuned("baseline", ACCURACIES), *finetuned("oelm", ACCURACIES)])
+    other = compare([*finetuned("baseline", ACCURACIES), *finetuned("oelm", ACCURACIES, lr=3e-4)])
+    assert finding(same, "oelm").confounds == ()
+    assert [(each.kind, each.what) for each in finding(other, "oelm").confounds] == [(ConfoundKind.SETTING, "lr")]
+
+
+def test_sets_of_unequal_length_are_refused() -> None:
+    longer = finetuned("oelm", ACCURACIES, examples=EXAMPLES + 1)
+    with pytest.raises(ConfigError, match="dev has 1,000 and 1,001 examples"):
+        compare([*finetuned("baseline", ACCURACIES), *longer])

@@ -1,0 +1,148 @@
+import subprocess
+import sys
+import time
+
+import pytest
+
+from oelm.base.errors import ConfigError
+from oelm.config.measure import LOSS
+from oelm.config.study import Choice, ChosenBy, StudyRole, Trial, Tuning
+from oelm.report.groups import Report, build_report
+from oelm.report.sentences import trend_caveat
+from oelm.report.texts import Language, Texts
+from oelm.report.verdicts import Verdict
+
+from .records import BASELINE_LOSSES, make_arm, shifted
+
+TUNING = Tuning(grid=(3e-4, 1e-3, 3e-3), seed=1000, steps=100, runs=3, split="validation", measure="loss")
+FINAL = StudyRole(study="s", stage="final", primary="oelm", margin=1.2, tuning=TUNING)
+GRID = StudyRole(study="s", stage="tuning", primary="oelm", margin=1.2)
+
+
+def study() -> list:
+    worse = shifted((0.11, 0.12, 0.10))
+    return [
+        *make_arm("baseline", BASELINE_LOSSES, lr=1e-3, study=FINAL),
+        *make_arm("oelm", worse, lr=3e-3, study=FINAL),
+        *make_arm("oelm-random", worse, lr=3e-3, study=FINAL),
+        *grid("baseline", {3e-4: 2.8, 1e-3: 2.7}),
+        *grid("oelm", {3e-4: 2.9, 1e-3: 2.8, 3e-3: 2.7}),
+    ]
+
+
+def grid(method: str, losses: dict[float, float]) -> list:
+    runs = [make_arm(method, {1000: loss}, lr=lr, steps=100, study=GRID) for lr, loss in losses.items()]
+    return [record for records in runs for record in records]
+
+
+def labels(report: Report) -> list[list[str]]:
+    return [[arm.label for arm in group.arms] for group in report.groups]
+
+
+def test_tuning_runs_are_no_arms_and_have_their_own_tables() -> None:
+    report = build_report(study())
+    assert labels(report) == [["baseline", "oelm", "oelm-random"]]
+    baseline, oelm = report.tuning
+    assert (baseline.method, [row.lr for row in baseline.rows]) == ("baseline", [3e-4, 1e-3, 3e-3])
+    assert [row.loss for row in baseline.rows] == [2.8, 2.7, None]  # the last one diverged: it has no record
+    assert [row.is_chosen for row in baseline.rows] == [False, True, False]
+    assert not baseline.at_edge
+    assert oelm.at_edge
+    assert (oelm.seed, oelm.steps, oelm.measure, oelm.study) == (1000, 100, LOSS, "s")
+
+
+def test_a_refined_rate_is_shown_beside_the_best_and_checked_against_the_tuning_records() -> None:
+    losses = {3e-4: 2.9, 1e-3: 2.8, 3e-3: 2.85}
+    trials = tuple(Trial(lr=rate, loss=loss) for rate, loss in losses.items())
+    choice = Choice(cell="oelm", lr=1.2e-3, best=1e-3, by=ChosenBy.VERTEX, at_edge=False, trials=trials)
+    tuning = TUNING.model_copy(update={"refine": True, "choice": choice})
+    final = make_arm("oelm", BASELINE_LOSSES, lr=1.2e-3, study=FINAL.model_copy(update={"tuning": tuning}))
+    (table,) = build_report([*final, *grid("oelm", losses)]).tuning
+    assert (table.vertex, table.at_edge, table.unlike_records) == (1.2e-3, False, ())
+    assert [row.is_chosen for row in table.rows] == [False, True, False]
+    (table,) = build_report([*final, *grid("oelm", {**losses, 3e-3: 2.7})]).tuning
+    assert table.unlike_records == (3e-3,)
+
+
+def test_only_tuning_runs_are_an_error() -> None:
+    with pytest.raises(ConfigError, match="only tuning runs"):
+        build_report([record for record in study() if record.config.study.stage == "tuning"])
+
+
+def test_margin_and_primary_are_the_studys_unless_given() -> None:
+    group = build_report(study()).groups[0]
+    assert group.comparisons[0].criterion == 1.2
+    assert group.headline is not None
+    assert group.headline.is_primary
+    assert (group.headline.arm.label, group.headline.verdict) == ("oelm", Verdict.NON_INFERIOR)
+    other = build_report(study(), margin=1.05, primary="oelm-random").groups[0].headline
+    assert other is not None
+    assert (other.arm.label, other.verdict) == ("oelm-random", Verdict.INFERIOR)
+
+
+def test_experiments_are_told_apart_by_data_size_and_study() -> None:
+    records = [
+        *make_arm("baseline", BASELINE_LOSSES),
+        *make_arm("oelm", BASELINE_LOSSES),
+        *make_arm("baseline", BASELINE_LOSSES, digest="b" * 16),
+        *make_arm("oelm", BASELINE_LOSSES, digest="b" * 16),
+        *make_arm("baseline", BASELINE_LOSSES, width=64),
+        *make_arm("oelm", BASELINE_LOSSES, width=64),
+    ]
+    assert labels(build_report(records)) == [["baseline", "oelm"]] * 3
+    longer = [*make_arm("baseline", BASELINE_LOSSES, steps=800), *make_arm("oelm", BASELINE_LOSSES, steps=800)]
+    assert [group.study for group in build_report([*study()[:6], *longer]).groups] == ["s", None]
+
+
+def test_an_arm_without_a_control_of_its_own_joins_the_nearest_one_with_what_differs_named() -> None:
+    report = build_report([*make_arm("baseline", BASELINE_LOSSES), *make_arm("oelm", BASELINE_LOSSES, digest="b" * 16)])
+    (group,) = report.groups
+    assert [confound.what for confound in group.findings[1].confounds] == ["data"]
+    assert group.data == "stories"
+    assert labels(build_report(make_arm("oelm", BASELINE_LOSSES))) == [["oelm"]]
+
+
+def test_a_setting_that_differs_does_not_split_an_experiment() -> None:
+    report = build_report([*make_arm("baseline", BASELINE_LOSSES), *make_arm("oelm", BASELINE_LOSSES, dropout=0.1)])
+    (group,) = report.groups
+    assert [confound.what for confound in group.findings[1].confounds] == ["dropout"]
+
+
+def test_a_trend_names_what_else_changes_along_it() -> None:
+    def on(data: str, steps: int) -> list:
+        settings = {"data": data, "digest": data.ljust(16, "-"), "steps": steps}
+        return [*make_arm("baseline", BASELINE_LOSSES, **settings), *make_arm("oelm", BASELINE_LOSSES, **settings)]
+
+    (clean,) = build_report([*on("small", 400), *on("large", 400)]).trends
+    assert [row.data for row in clean.rows] == ["small", "large"]
+    assert trend_caveat(clean, Texts(Language.ENGLISH)) is None
+    (confounded,) = build_report([*on("small", 400), *on("large", 800)]).trends
+    assert trend_caveat(confounded, Texts(Language.ENGLISH)) == (
+        "Data and size are not all that changes along this trend: steps (400, 800)."
+    )
+    assert build_report(on("small", 400)).trends == ()
+
+
+def test_environments_are_listed_once() -> None:
+    (row,) = build_report(study()).environments
+    assert (row.environment.torch, row.runs) == ("2.13.0", 9)
+
+
+def test_two_hundred_runs_take_little_time() -> None:
+    methods = ["baseline", *(f"oelm+freeze={0.2 + 0.01 * place:.2f}" for place in range(39))]
+    records = [record for method in methods for record in make_arm(method, tuple(2.5 + 0.01 * s for s in range(5)))]
+    started = time.process_time()
+    build_report(records)
+    assert time.process_time() - started < 5
+
+
+def test_a_report_needs_no_torch() -> None:
+    code = (
+        "import sys\nfrom oelm.config.original_study import original_records\n"
+        "from oelm.report.groups import build_report\n"
+        "from oelm.report.confounds import planned_confounds\n"
+        "records = original_records()\nbuild_report(records)\nplanned_confounds([r.config for r in records])\n"
+        "print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
