@@ -15,8 +15,7 @@ from pydantic import TypeAdapter
 from oelm.config.labelled import HubTask, LabelledData
 from oelm.config.measure import Bilingual
 from oelm.config.methods import parse_method
-from oelm.config.model import GPTConfig
-from oelm.config.pretrained import HuggingFaceModel
+from oelm.config.model import GPTConfig, HuggingFaceModel
 from oelm.config.record import (
     CurvePoint,
     Evaluation,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from oelm.config.run import RunConfig
     from oelm.data.tokens import TokenFolder
     from oelm.evaluate.generation import Sampling, generate
-    from oelm.experiments.subjects import load_run
+    from oelm.experiments.trained_run import load_run
     from oelm.method.freezing import frozen_names
     from oelm.method.projections import global_orthogonal, headwise_orthogonal
     from oelm.model.gpt import GPT

@@ -1,8 +1,8 @@
 """Tiny measurements, and records made up of numbers that are easy to check."""
 
+from oelm.bench.bench_record import BenchRecord, PaperRow, Peak, Row, Scaling, ScalingFit, ScalingPoint, StepBench
+from oelm.bench.spec import BenchRequest, BenchSpec, What, specs_of
 from oelm.bench.statistics import ratio_of
-from oelm.config.bench import BenchRequest, BenchSpec, What, specs_of
-from oelm.config.bench_record import BenchRecord, PaperRow, Peak, Row, Scaling, ScalingFit, ScalingPoint, StepBench
 from oelm.config.record import Environment
 
 TINY = BenchRequest(

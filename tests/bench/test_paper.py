@@ -1,7 +1,7 @@
 """Bytes on paper."""
 
 from oelm.bench.paper import paper_rows, ring_bytes
-from oelm.config.bench import BenchRequest, specs_of
+from oelm.bench.spec import BenchRequest, specs_of
 
 
 def test_a_ring_sends_almost_twice_the_gradients():

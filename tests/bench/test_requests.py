@@ -3,7 +3,7 @@
 import pytest
 
 from oelm.base.errors import ConfigError
-from oelm.config.bench import BenchRequest, Peer, What, chosen, specs_of
+from oelm.bench.spec import BenchRequest, Peer, What, chosen, specs_of
 
 from .specs import TINY
 

@@ -3,7 +3,7 @@
 import pytest
 
 from oelm.bench.scaling import cost_of, fit, grid
-from oelm.config.bench import BenchRequest, What, specs_of
+from oelm.bench.spec import BenchRequest, What, specs_of
 from oelm.config.methods import parse_method
 from oelm.model.ledger import count_flops
 

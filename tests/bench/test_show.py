@@ -6,9 +6,9 @@ import pytest
 from rich.console import Console
 
 from oelm.base.errors import ConfigError
+from oelm.bench.bench_record import BenchRecord
 from oelm.bench.plots import write_plots
 from oelm.bench.show import print_record, read_record, record_markdown, relative_to
-from oelm.config.bench_record import BenchRecord
 
 from .specs import made_up_record
 

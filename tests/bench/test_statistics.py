@@ -4,8 +4,8 @@ import random
 
 import pytest
 
+from oelm.bench.bench_record import Decision, Ratio
 from oelm.bench.statistics import interval_rank, ratio_of, sign_coverage
-from oelm.config.bench_record import Decision, Ratio
 
 
 def test_ratios_are_taken_within_rounds():

@@ -3,8 +3,8 @@
 import pytest
 
 from oelm.bench.finetuning import step_flops
+from oelm.bench.spec import BenchRequest, What, specs_of
 from oelm.bench.useful import formula, useful_flops
-from oelm.config.bench import BenchRequest, What, specs_of
 from oelm.config.methods import parse_method
 from oelm.model.ledger import count_flops
 from oelm.train.flops import FlopRates

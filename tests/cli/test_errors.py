@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from oelm.config.record import RunState
-from oelm.config.settings import write_yaml
+from oelm.config.yaml_file import write_yaml
 from oelm.train.folder import RunFolder
 from train.processes import Ended, parallel, started, started_anew
 from train.toys import TINY, flags, last_weights, timeless_events, tiny_config, tokens, toy_text, trained

@@ -8,7 +8,8 @@ from oelm.base.errors import ConfigError
 from oelm.config.method import Extras, Method
 from oelm.config.model import GPTConfig
 from oelm.config.run import OptimConfig, RunConfig
-from oelm.config.settings import fingerprint, parse, read_yaml, write_yaml
+from oelm.config.settings import fingerprint, parse
+from oelm.config.yaml_file import read_yaml, write_yaml
 
 OPTIM = {"lr": 1e-3, "warmup_steps": 5}
 

@@ -1,5 +1,5 @@
-"""An engine whose workers are forked from the coordinator, with torch in memory already: a run takes a few tenths of a
-second. Coordinator, claims, processes, signals and training are the real ones; only the start-up is quick."""
+"""A launcher whose workers are forked from the coordinator, with torch in memory already: a run takes a few tenths of
+a second. Coordinator, claims, processes, signals and training are the real ones; only the start-up is quick."""
 
 import json
 import os
@@ -7,83 +7,79 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
 
 from oelm.experiments import coordinate
-from oelm.experiments.claims import Claim
 from oelm.experiments.coordinate import Outcome, Stopped, bring_to_records
-from oelm.experiments.engine import Job
-from oelm.experiments.local import console_log
+from oelm.experiments.launcher import Job, JobState
+from oelm.experiments.local_launcher import process_id, process_state
 from oelm.experiments.matrix import StudyRun
+from oelm.train.folder import RunFolder
 from train.processes import Running, running
 
 
-@dataclass
-class _Worker:
-    pid: int | None
-    code: int | None = None
-    device: str = "fork"
-
-    def exit_code(self) -> int | None:
-        if self.code is None and self.pid is not None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            self.code = os.waitstatus_to_exitcode(status) if pid else None
-        return self.code
-
-    def stop(self) -> None:
-        if self.exit_code() is None and self.pid is not None:
-            os.kill(self.pid, signal.SIGTERM)
-
-
 @dataclass(frozen=True)
-class ForkEngine:
+class ForkLauncher:
     """There is always room; `starts` gets a line for every start, before anything else."""
 
     starts: Path
     start_up_seconds: float = 0.0
     """How long a worker takes until it can be asked to save."""
-
-    def find_room(self, processes: int) -> "ForkEngine":
-        return self
-
-    def give_back(self) -> None:
-        pass
+    name: str = "fork"
+    description: str = "forks"
+    children: dict[str, int] = field(default_factory=dict)
 
     def refuse(self, processes: int) -> None:
         pass
 
-    def describe(self) -> str:
-        return "forks"
+    def has_room(self, processes: int) -> bool:
+        return True
 
     def why_waiting(self) -> str:
         return "never"
 
-    def start(self, job: Job, claim: Claim) -> _Worker:
+    def submit(self, folder: Path, processes: int) -> Job:
         pid = os.fork()
         if pid == 0:
-            _work(job, self)
-        return _Worker(pid)
+            _work(folder, self)
+        job = Job(process_id(pid), "fork")
+        self.children[job.id] = pid
+        return job
+
+    def state(self, job: Job) -> JobState:
+        pid = self.children.get(job.id)
+        if pid is None:
+            return process_state(job.id)
+        try:
+            return JobState.ENDED if os.waitpid(pid, os.WNOHANG)[0] else JobState.ALIVE
+        except ChildProcessError:  # it was waited for before
+            return JobState.ENDED
+
+    def stop(self, job: Job) -> None:
+        if self.state(job) is JobState.ALIVE:
+            os.kill(self.children[job.id], signal.SIGTERM)
 
 
-def _work(job: Job, engine: ForkEngine) -> None:
-    """`oelm train --config ... --resume`, as the local engine starts it."""
+def _work(folder: Path, launcher: ForkLauncher) -> None:
+    """`oelm train --config ... --resume`, as the local launcher starts it: nothing that is open is inherited."""
     code = 70
     try:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
+        os.closerange(3, 1024)
         os.setsid()
-        log = os.open(console_log(job.folder), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        log = os.open(RunFolder(folder).console_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(log, 1)
         os.dup2(log, 2)
-        with engine.starts.open("a") as starts:
-            starts.write(f"{job.name}\n")
-        time.sleep(engine.start_up_seconds)
+        with launcher.starts.open("a") as starts:
+            starts.write(f"{folder.name}\n")
+        time.sleep(launcher.start_up_seconds)
         from oelm.cli.main import main
 
-        sys.argv = ["oelm", "train", "--config", str(job.folder / "config.yaml"), "--resume"]
+        sys.argv = ["oelm", "train", "--config", str(folder / "config.yaml"), "--resume"]
         main()
         code = 0
     except SystemExit as end:
@@ -112,10 +108,10 @@ def coordinate_forks(
 ) -> None:
     coordinate.POLL_SECONDS = 0.02  # hurry: more starts at the same instant
     console = Console(width=200)
-    engine = ForkEngine(out / "starts", start_up_seconds)
+    launcher = ForkLauncher(out / "starts", start_up_seconds)
     try:
         outcome = bring_to_records(
-            runs, engine, out, at_once=at_once, keep_checkpoints=keep_checkpoints, console=console
+            runs, launcher, out, at_once=at_once, keep_checkpoints=keep_checkpoints, console=console
         )
     except Stopped as stopped:
         sys.exit(stopped.exit_code)

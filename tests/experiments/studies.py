@@ -5,7 +5,9 @@ from typing import Any
 
 import yaml
 
-from oelm.experiments.study_file import StudyFile
+from oelm.experiments.matrix import StudyRuns
+from oelm.experiments.resolving import resolve_for_plan
+from oelm.experiments.study import StudyFile
 from train.toys import TINY
 
 TEXT = """\
@@ -32,7 +34,7 @@ def study(folder: Path, text: str, *overrides: str) -> StudyFile:
     """The text as a file, read."""
     path = folder / "toy.yaml"
     path.write_text(text)
-    return StudyFile(path, overrides)
+    return StudyFile.read(path, overrides)
 
 
 def tuned(folder: Path, tokens: Path, **changes: Any) -> StudyFile:
@@ -49,3 +51,9 @@ def tuned(folder: Path, tokens: Path, **changes: Any) -> StudyFile:
         **changes,
     }
     return study(folder, yaml.safe_dump(values, sort_keys=False))
+
+
+def planned(file: StudyFile, folder: Path, only: tuple[str, ...] = ()) -> StudyRuns:
+    """Its runs as a plan resolves them."""
+    resolve = resolve_for_plan(file.study, folder)
+    return StudyRuns(file.study, file.name, folder / "out", resolve, file.study.chosen(only))

@@ -13,7 +13,7 @@ from oelm.config.record import RunState, StepEvent, ValidationEvent
 from oelm.config.run import Precision, RunConfig
 from oelm.data.tokens import TokenFolder
 from oelm.experiments import subjects
-from oelm.experiments.subjects import load_run
+from oelm.experiments.trained_run import load_run
 from oelm.train.folder import RunFolder
 from oelm.train.record import read_events
 from train.processes import parallel, running, started, until

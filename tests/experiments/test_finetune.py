@@ -16,24 +16,22 @@ from transformers import PreTrainedTokenizerFast
 
 import oelm
 from oelm.base.errors import CheckpointError, ConfigError, DataError
-from oelm.config.finetune import FinetuneRequest
 from oelm.config.labelled import Columns, LabelledFile, LocalTables
 from oelm.config.record import Record
+from oelm.config.request import FinetuneRequest
 from oelm.config.run import RunConfig
 from oelm.config.settings import parse
+from oelm.data.labelled_sets import Encoded, TextTokenizer
 from oelm.data.tokenizer import load_tokenizer
 from oelm.experiments.assemble import run
-from oelm.experiments.export import export_run
-from oelm.experiments.finetune import resolve_finetune
-from oelm.experiments.labelled_text import TextTokenizer
-from oelm.experiments.matrix import cells
-from oelm.experiments.planned_models import planned_counts
-from oelm.experiments.resolving import resolve_for_plan, resolve_on_data
-from oelm.experiments.study_file import StudyFile
+from oelm.experiments.resolving import resolve_finetune, resolve_for_plan, resolve_on_data
+from oelm.experiments.study import StudyFile
+from oelm.experiments.study_plan import planned_counts
 from oelm.experiments.subjects import subject_of
+from oelm.experiments.trained_run import export_run
 from oelm.method.cost import weight_counts
 from oelm.surgery import convert
-from oelm.tasks.classification import Classification, Encoded
+from oelm.tasks.classification import Classification
 from oelm.tasks.task import Batch
 from oelm.train.folder import RunFolder
 from train.processes import parallel
@@ -373,10 +371,10 @@ def test_a_plan_counts_what_the_run_will_count(folder: Path, tmp_path: Path, mod
         "primary": "oelm",
     }
     (tmp_path / "study.yaml").write_text(yaml.safe_dump(study), encoding="utf-8")
-    file = StudyFile(tmp_path / "study.yaml")
-    plan, real = resolve_for_plan(file, tmp_path), resolve_on_data(file, tmp_path, Console(quiet=True))
-    for cell in cells(file.study):
-        ahead, config = plan(cell, {}), real(cell, {})
+    read = StudyFile.read(tmp_path / "study.yaml").study
+    plan, real = resolve_for_plan(read, tmp_path), resolve_on_data(read, tmp_path, Console(quiet=True))
+    for cell in read.cells:
+        ahead, config = plan(cell), real(cell)
         seen = {"digest": config.data.digest}
         ahead = ahead.model_copy(
             update={

@@ -3,7 +3,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from oelm.base.errors import ConfigError
-from oelm.experiments.claims import Claim, is_claimed, read_note
-from oelm.experiments.engine import Job
-from oelm.experiments.gpus import IdleGpus, IdleRule, read_gpus, require_gpus
-from oelm.experiments.local import GpuPlaces, LocalEngine, Place
-from oelm.experiments.locks import HeldFile, is_held
-from oelm.experiments.places import choose_engine
+from oelm.base.locks import FileLock, is_locked
+from oelm.experiments.gpus import IdleGpus, read_gpus
+from oelm.experiments.launcher import JobState
+from oelm.experiments.local_launcher import GpuSlots, LocalLauncher, Slot, choose_launcher
+from oelm.experiments.ownership import is_claimed
+from oelm.experiments.run_status import status_of
 from train.processes import started_anew, until
 
-from .toy_studies import final_of, is_alive, write_study
+from .toy_studies import final_of, is_alive, worker_of, write_study
 
 STAND_IN = Path(__file__).with_name("nvml_stand_in")
 GIB = 1 << 30
@@ -61,14 +61,14 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 def watch(server: Server, **rule: Any) -> IdleGpus:
-    return IdleGpus(IdleRule(**{"free_bytes": 8 * GIB, "seconds": 30.0, **rule}), clock=lambda: server.now)
+    return IdleGpus(**{"free_bytes": 8 * GIB, "seconds": 30.0, **rule}, clock=lambda: server.now)
 
 
 def test_no_driver_is_no_gpus(server: Server) -> None:
     assert read_gpus() == ()
-    with pytest.raises(ConfigError, match=r"1 GPU\(s\) needed and NVML shows 0.*--on cpu"):
-        require_gpus(1)
-    assert "CPU slots" in choose_engine("auto", None, None, free_gib=8, idle_seconds=30)[0].describe()
+    with pytest.raises(ConfigError, match=r"NVML shows no GPU.*--on cpu"):
+        choose_launcher("gpu", None, None, free_gib=8, idle_seconds=30)
+    assert "CPU slots" in choose_launcher("auto", None, None, free_gib=8, idle_seconds=30)[0].description
 
 
 def test_idle_for_the_stated_time_and_not_a_second_less(server: Server) -> None:
@@ -144,67 +144,61 @@ def test_only_gpus_that_we_may_use(
 
 def test_a_place_is_one_gpu_and_only_that(server: Server) -> None:
     server.show({"compute": FOREIGN}, {}, {})
-    places = GpuPlaces(watch(server, seconds=0), total=3)
+    places = GpuSlots(watch(server, seconds=0), total=3)
     first, second = places.take(1), places.take(1)
-    assert isinstance(first, Place)
-    assert isinstance(second, Place)
+    assert isinstance(first, Slot)
+    assert isinstance(second, Slot)
     assert [place.environment["CUDA_VISIBLE_DEVICES"] for place in (first, second)] == ["GPU-b", "GPU-c"]
     assert first.device == "gpu 1"
     assert places.take(1) is None, "NVML does not show our runs yet, and the places are taken all the same"
-    let_go([first])
+    first.release()
     again = places.take(1)
     assert again is not None
-    let_go([second, again])
+    second.release()
+    again.release()
 
 
 def test_several_gpus_for_one_run_all_or_none(server: Server, places: Path) -> None:
     server.show({}, {}, {})
-    gpus = GpuPlaces(watch(server, seconds=0), total=3)
-    other = HeldFile.take(places / "GPU-b.lock")
+    gpus = GpuSlots(watch(server, seconds=0), total=3)
+    other = FileLock.take(places / "GPU-b.lock")
     assert other is not None
     assert gpus.take(3) is None
-    assert not is_held(places / "GPU-a.lock")
-    assert not is_held(places / "GPU-c.lock")
+    assert not is_locked(places / "GPU-a.lock")
+    assert not is_locked(places / "GPU-c.lock")
     both = gpus.take(2)
     assert both is not None
     assert both.environment["CUDA_VISIBLE_DEVICES"] == "GPU-a,GPU-c"
-    let_go([both])
-    other.let_go()
+    both.release()
+    other.release()
 
 
 def test_a_run_that_could_never_be_placed_is_refused(server: Server) -> None:
     server.show({}, {})
-    engine, at_once = choose_engine("gpu", None, None, free_gib=1, idle_seconds=0)
+    launcher, at_once = choose_launcher("gpu", None, None, free_gib=1, idle_seconds=0)
     assert at_once == 2
-    engine.refuse(2)
+    launcher.refuse(2)
     with pytest.raises(ConfigError, match="needs 3 GPUs and there are 2"):
-        engine.refuse(3)
-
-
-def let_go(taken: Sequence[Place]) -> None:
-    for place in taken:
-        for lock in place.locks:
-            lock.let_go()
+        launcher.refuse(3)
 
 
 def test_a_worker_holds_its_gpu_and_sees_no_other(server: Server, tmp_path: Path, places: Path) -> None:
     """A real worker (it ends at once, for want of a config): its environment, and the lock that goes over to it."""
     server.show({}, {})
-    room = LocalEngine(GpuPlaces(watch(server, seconds=0), total=2)).find_room(1)
-    assert room is not None
+    launcher = LocalLauncher(GpuSlots(watch(server, seconds=0), total=2))
     (tmp_path / "run").mkdir()
-    claim = Claim.take(tmp_path / "run")
-    assert claim is not None
-    worker = room.start(Job("run", tmp_path / "run", 1), claim)
-    claim.give_back()
-    assert is_held(places / "GPU-a.lock")
-    assert is_claimed(tmp_path / "run")
-    variables = Path(f"/proc/{worker.pid}/environ").read_bytes().split(b"\0")
+    assert launcher.has_room(1)
+    job = launcher.submit(tmp_path / "run", 1)
+    assert job is not None
+    assert job.device == "gpu 0"
+    assert is_locked(places / "GPU-a.lock")
+    variables = Path(f"/proc/{job.id.split('/')[1]}/environ").read_bytes().split(b"\0")
     assert b"CUDA_VISIBLE_DEVICES=GPU-a" in variables
-    until(lambda: worker.exit_code() is not None)
-    assert worker.exit_code() == 2
-    assert not is_held(places / "GPU-a.lock")
-    assert not is_claimed(tmp_path / "run")
+    successor = LocalLauncher(GpuSlots(watch(server, seconds=0), total=2))
+    assert successor.state(job) is JobState.ALIVE, "another coordinator can ask about it"
+    until(lambda: launcher.state(job) is JobState.ENDED)
+    assert successor.state(job) is JobState.ENDED
+    assert not is_locked(places / "GPU-a.lock")
 
 
 @pytest.mark.slow
@@ -221,7 +215,7 @@ def test_no_run_is_placed_on_a_gpu_with_a_foreign_process_until_it_goes(
         *command,
         "--gpu-free-gib=8",
         f"--gpu-idle-seconds={seconds}",
-        PYTHONPATH=str(STAND_IN),
+        PYTHONPATH=os.pathsep.join([str(STAND_IN), *filter(None, [os.environ.get("PYTHONPATH")])]),
         CUDA_VISIBLE_DEVICES="0,1",
     )
     assert coordinator.stdout is not None
@@ -236,16 +230,15 @@ def test_no_run_is_placed_on_a_gpu_with_a_foreign_process_until_it_goes(
         server.show({}, {"free": GIB}, {})
         until(lambda: is_claimed(run.folder), alive=lambda: coordinator.poll() is None)
         assert time.time() - gone >= seconds
-        until(lambda: (found := read_note(run.folder)) is not None and found.worker is not None)
-        note = read_note(run.folder)
-        assert note is not None
-        assert note.worker is not None
-        assert note.device == "gpu 0"
-        assert b"CUDA_VISIBLE_DEVICES=GPU-a" in Path(f"/proc/{note.worker}/environ").read_bytes().split(b"\0")
+        until(lambda: worker_of(run) is not None)
+        worker = worker_of(run)
+        assert worker is not None
+        assert status_of(run).device == "gpu 0"
+        assert b"CUDA_VISIBLE_DEVICES=GPU-a" in Path(f"/proc/{worker}/environ").read_bytes().split(b"\0")
         coordinator.send_signal(signal.SIGTERM)
         _out, err = coordinator.communicate()
         assert (coordinator.returncode, err) == (143, "")
-        assert not is_alive(note.worker)
+        assert not is_alive(worker)
     finally:
         if coordinator.poll() is None:
             os.killpg(coordinator.pid, signal.SIGKILL)

@@ -4,17 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from experiments.studies import TEXT, study, tuned
+from experiments.studies import TEXT, planned, study, tuned
 from oelm.base.errors import ConfigError
 from oelm.config.study import Choice, Tuning
-from oelm.experiments.matrix import StudyRun, cells, final_runs, tuning_runs
-from oelm.experiments.resolving import resolve_for_plan
+from oelm.experiments.matrix import StudyRun
 from train.toys import tokens
 
 
 def finals(folder: Path, text: str, only: tuple[str, ...] = ()) -> list[StudyRun]:
-    file = study(folder, text)
-    return final_runs(file.study, "toy", cells(file.study, only), folder / "out", resolve_for_plan(file, folder), {})
+    return planned(study(folder, text), folder, only).final()
 
 
 def test_arms_and_seeds(tmp_path: Path) -> None:
@@ -50,12 +48,12 @@ def test_an_arm_that_there_is_not(tmp_path: Path) -> None:
 
 def test_tuning_is_the_final_run_in_small_with_a_seed_of_its_own(tmp_path: Path) -> None:
     file = tuned(tmp_path, tokens(), train={"size": "tiny", "steps": 100, "warmup_steps": 20})
-    among, resolve = cells(file.study), resolve_for_plan(file, tmp_path)
-    trials = tuning_runs(file.study, "toy", among, tmp_path, resolve)
+    runs = planned(file, tmp_path)
+    trials = runs.tuning()
     assert [run.name for run in trials] == [f"{arm}-lr{lr}" for arm in ("baseline", "oelm") for lr in (0.001, 0.01)]
     assert {(run.config.train.steps, run.config.optim.warmup_steps, run.config.seed) for run in trials} == {(50, 10, 9)}
     assert {run.config.study.stage for run in trials if run.config.study} == {"tuning"}
-    chosen = final_runs(file.study, "toy", among, tmp_path, resolve, {"baseline": 1e-3, "oelm": 1e-2})
+    chosen = runs.final({"oelm": Choice(cell="oelm", lr=1e-2, at_edge=True, trials=())})
     assert {run.config.optim.lr for run in chosen if run.cell.name == "oelm"} == {1e-2}
     assert {run.config.train.steps for run in chosen} == {100}
     role = chosen[0].config.study
@@ -67,26 +65,24 @@ def test_tuning_is_the_final_run_in_small_with_a_seed_of_its_own(tmp_path: Path)
 
 def test_a_share_is_a_share_of_the_default_length_too(tmp_path: Path) -> None:
     file = tuned(tmp_path, tokens(), train={"size": "tiny"})
-    (first, *_) = tuning_runs(file.study, "toy", cells(file.study), tmp_path, resolve_for_plan(file, tmp_path))
+    (first, *_) = planned(file, tmp_path).tuning()
     assert (first.config.train.steps, first.config.optim.warmup_steps) == (500, 25)
 
 
 def test_a_full_share_is_the_full_run(tmp_path: Path) -> None:
     train = {"size": "tiny", "steps": 100, "warmup_steps": 0}
     file = tuned(tmp_path, tokens(), train=train, tuning={"grid": [1e-3, 1e-2], "share": 1})
-    (first, *_) = tuning_runs(file.study, "toy", cells(file.study), tmp_path, resolve_for_plan(file, tmp_path))
+    (first, *_) = planned(file, tmp_path).tuning()
     assert (first.config.train.steps, first.config.optim.warmup_steps) == (100, 0)
 
 
 def test_rates_are_chosen_on_one_half_and_judged_on_the_other(tmp_path: Path) -> None:
     rule = {"grid": [1e-3, 2e-3], "validation": "half", "extend": 1, "refine": True}
     file = tuned(tmp_path, tokens(), tuning=rule)
-    among, resolve = cells(file.study), resolve_for_plan(file, tmp_path)
-    trials = tuning_runs(file.study, "toy", among, tmp_path, resolve)
+    runs = planned(file, tmp_path)
+    trials = runs.tuning()
     choice = Choice(cell="oelm", lr=1.5e-3, at_edge=False, trials=())
-    chosen = final_runs(
-        file.study, "toy", among, tmp_path, resolve, {"baseline": 1e-3, "oelm": 1.5e-3}, {"oelm": choice}
-    )
+    chosen = runs.final({"oelm": choice})
     assert {run.config.train.validation_half for run in trials} == {"first"}
     assert {run.config.train.validation_half for run in chosen} == {"second"}
     tunings = {run.cell.name: run.config.study.tuning for run in chosen if run.config.study}

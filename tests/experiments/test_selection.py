@@ -1,15 +1,16 @@
 """The learning rate of each arm: by validation; a diverged one is the worst; grids grow; the edge is flagged."""
 
+import math
 from pathlib import Path
 
 import pytest
 
-from experiments.studies import tuned
+from experiments.studies import planned, tuned
 from oelm.base.errors import CheckpointError, DivergedError
+from oelm.config.measure import ACCURACY, PERPLEXITY, Better
 from oelm.config.study import Choice, ChosenBy, Trial
-from oelm.experiments.matrix import StudyRun, cells
-from oelm.experiments.resolving import resolve_for_plan
-from oelm.experiments.selection import all_tuning_runs, choose, select
+from oelm.experiments.matrix import StudyRun
+from oelm.experiments.selection import all_tuning_runs, choose, select, vertex
 from oelm.experiments.study import TuningPlan
 from train.toys import tokens, trained
 
@@ -17,7 +18,7 @@ from train.toys import tokens, trained
 def trials(folder: Path, grid: list[float], **plan: object) -> list[StudyRun]:
     """What there is to run by now."""
     file = tuned(folder, tokens(), tuning={"grid": grid, "seed": 9, **plan}, arms=["oelm"])
-    return all_tuning_runs(file.study, "toy", cells(file.study), folder / "out", resolve_for_plan(file, folder))
+    return all_tuning_runs(planned(file, folder))
 
 
 def chosen(runs: list[StudyRun], grid: list[float], **plan: object) -> Choice:
@@ -102,12 +103,12 @@ def test_a_best_rate_between_others_extends_nothing(tmp_path: Path) -> None:
 
 
 def test_the_rate_used_is_the_vertex_between_the_neighbours() -> None:
-    choice = choose("oelm", tried(3.2, 3.0, 3.1, 3.9), refine=True)
+    choice = choose("oelm", tried(3.2, 3.0, 3.1, 3.9), PERPLEXITY, refine=True)
     assert choice.by is ChosenBy.VERTEX
     assert choice.best == 2e-3
     assert choice.lr == pytest.approx(2e-3 * 2 ** (1 / 6), rel=1e-3)  # (0.2 - 0.1) / (2 (0.2 + 0.1)) of a step
     assert not choice.at_edge
-    assert choose("oelm", tried(3.2, 3.0, 3.1, 3.9), refine=False).lr == 2e-3
+    assert choose("oelm", tried(3.2, 3.0, 3.1, 3.9), PERPLEXITY, refine=False).lr == 2e-3
 
 
 @pytest.mark.parametrize(
@@ -123,22 +124,51 @@ def test_the_rate_used_is_the_vertex_between_the_neighbours() -> None:
 def test_without_two_good_neighbours_it_is_the_best_rate(
     losses: tuple[float | None, ...], by: ChosenBy, lr: float | None
 ) -> None:
-    choice = choose("oelm", tried(*losses), refine=True)
+    choice = choose("oelm", tried(*losses), PERPLEXITY, refine=True)
     assert choice.by is by
     assert choice.lr == (lr or choice.lr)
 
 
 def test_a_flat_valley_has_no_vertex() -> None:
-    flat = [Trial(lr=rate, loss=loss, accuracy=0.5) for rate, loss in ((1e-3, 2.0), (2e-3, 1.0), (4e-3, 2.0))]
-    assert choose("oelm", flat, refine=True).by is ChosenBy.BEST_WITHOUT_CURVATURE
+    flat = [Trial(lr=rate, loss=loss, value=0.5) for rate, loss in ((1e-3, 2.0), (2e-3, 1.0), (4e-3, 2.0))]
+    assert choose("oelm", flat, ACCURACY, refine=True).by is ChosenBy.BEST_WITHOUT_CURVATURE
+
+
+def test_the_measure_says_which_value_is_the_better_one() -> None:
+    trials = [Trial(lr=rate, loss=1.0, value=value) for rate, value in ((1e-3, 0.7), (2e-3, 0.9), (4e-3, 0.8))]
+    assert choose("oelm", trials, ACCURACY, refine=False).lr == 2e-3
+    lower = ACCURACY.model_copy(update={"better": Better.LOWER})
+    assert choose("oelm", trials, lower, refine=False).lr == 1e-3
+
+
+def test_a_trial_of_an_older_record_is_read() -> None:
+    assert Trial.model_validate({"lr": 1e-3, "loss": 0.4, "accuracy": 0.9, "extension": False}).value == 0.9
 
 
 def test_all_diverged_is_refused() -> None:
     with pytest.raises(CheckpointError, match="every learning rate of oelm diverged"):
-        choose("oelm", tried(None, None), refine=True)
+        choose("oelm", tried(None, None), PERPLEXITY, refine=True)
 
 
 def test_a_grid_of_unequal_factors_cannot_be_extended() -> None:
     with pytest.raises(ValueError, match=r"factors are 3, 3\.33"):
         TuningPlan(grid=(1e-3, 3e-3, 1e-2), extend=1)
     assert TuningPlan(grid=(1e-3, 3e-3, 1e-2)).extend == 0
+
+
+@pytest.mark.parametrize("rates", [(1e-3, 2e-3, 4e-3), (1e-4, 5e-4, 1e-3)])
+@pytest.mark.parametrize("lowest", [3e-4, 7e-4, 2e-3])
+def test_the_vertex_of_a_true_parabola_is_found(rates: tuple[float, ...], lowest: float) -> None:
+    scores = [3 + 0.7 * math.log(rate / lowest) ** 2 for rate in rates]
+    assert vertex(rates, scores) == pytest.approx(lowest, rel=1e-3)
+
+
+def test_a_score_in_the_rate_itself_has_another_vertex() -> None:
+    """The twin: a parabola in the rate, not in its logarithm, is not met."""
+    rates = (1e-3, 2e-3, 4e-3)
+    assert vertex(rates, [(rate / 2.4e-3 - 1) ** 2 for rate in rates]) != pytest.approx(2.4e-3, rel=1e-2)
+
+
+@pytest.mark.parametrize("scores", [(1.0, 1.0, 1.0), (3.0, 2.0, 1.0), (1.0, 2.0, 1.0)])
+def test_without_a_minimum_there_is_none(scores: tuple[float, ...]) -> None:
+    assert vertex((1e-3, 2e-3, 4e-3), scores) is None

@@ -11,17 +11,14 @@ import pytest
 from oelm.cli.experiment import plan
 from oelm.config.labelled import HubTask
 from oelm.config.methods import control_of, parse_method
-from oelm.config.model import GPTConfig
-from oelm.config.pretrained import HuggingFaceModel
+from oelm.config.model import GPTConfig, HuggingFaceModel
 from oelm.config.record import WeightCounts
 from oelm.config.run import RunConfig
 from oelm.data.labelled_hub import LABELLED_SETS
-from oelm.experiments.matrix import StudyRun, cells, final_runs, tuning_runs
-from oelm.experiments.planned_models import planned_counts, training_set
-from oelm.experiments.resolving import resolve_for_plan
-from oelm.experiments.study import Study
-from oelm.experiments.study_file import StudyFile
-from oelm.model.ledger import count_weights
+from oelm.experiments.matrix import StudyRun, StudyRuns
+from oelm.experiments.resolving import resolve_for_plan, training_set
+from oelm.experiments.study import Study, StudyFile
+from oelm.experiments.study_plan import planned_counts
 from oelm.report.confounds import planned_confounds
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,7 +36,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @cache
 def opened(name: str) -> StudyFile:
-    return StudyFile(FOLDER / f"{name}.yaml")
+    return StudyFile.read(FOLDER / f"{name}.yaml")
 
 
 def study(name: str) -> Study:
@@ -49,16 +46,14 @@ def study(name: str) -> Study:
 @cache
 def planned(name: str) -> tuple[list[StudyRun], list[StudyRun]]:
     file = opened(name)
-    resolve, chosen = resolve_for_plan(file, Path("tokens")), cells(file.study)
-    rates = {cell.name: file.study.tuning.grid[0] for cell in chosen} if file.study.tuning else {}
-    tuning = tuning_runs(file.study, name, chosen, Path("runs"), resolve)
-    return tuning, final_runs(file.study, name, chosen, Path("runs"), resolve, rates)
+    resolve = resolve_for_plan(file.study, Path("tokens"))
+    runs = StudyRuns(file.study, file.name, Path("runs"), resolve, file.study.cells)
+    return runs.tuning(), runs.final()
 
 
 def counts(config: RunConfig) -> WeightCounts | None:
-    if isinstance(config.model, GPTConfig):
-        return count_weights(config.model, config.method, 1000)  # all calendars here are shares of a run, or periods
-    return planned_counts(config)
+    short = config.train.model_copy(update={"steps": 1000})  # all calendars here are shares of a run, or periods
+    return planned_counts(config.model_copy(update={"train": short}))
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -147,7 +142,7 @@ def test_the_original_bert(name: str) -> None:
         assert isinstance(run.config.model, HuggingFaceModel)
         assert run.config.model.source == "bert-base-uncased"
         assert not run.config.model.train_biases
-        assert (study(f"original/{name}").shared["epochs"], run.config.train.sequences_per_step) == (3, 16)
+        assert (study(f"original/{name}").finetune["epochs"], run.config.train.sequences_per_step) == (3, 16)
 
 
 # --- as it should have been --------------------------------------------------------------------------------------

@@ -7,18 +7,21 @@ from typing import Any
 import yaml
 from rich.console import Console
 
-from oelm.experiments.claims import is_claimed, read_note
-from oelm.experiments.matrix import Cell, StudyRun, cells, final_runs
+from oelm.config.request import TrainRequest
+from oelm.experiments.launcher import JobState
+from oelm.experiments.local_launcher import process_state
+from oelm.experiments.matrix import StudyRun, StudyRuns
+from oelm.experiments.ownership import is_claimed, read_note
 from oelm.experiments.resolving import resolve_on_data
-from oelm.experiments.study import Arm, study_name
-from oelm.experiments.study_file import StudyFile
+from oelm.experiments.study import StudyArm, StudyCell, StudyFile
+from oelm.train.folder import RunFolder
 from train.toys import TINY, tiny_config, tokens
 
 
 def toy_run(folder: Path, name: str, *, method: str = "oelm", **changes: object) -> StudyRun:
     """One run of the toys; what it is called is also its folder."""
-    arm = Arm(method=method, name=method)
-    return StudyRun(Cell("toy", arm, (), method), folder / name, tiny_config(method, **changes))  # type: ignore[arg-type]
+    cell = StudyCell("toy", StudyArm(method=method, name=method), method, TrainRequest(method=method))
+    return StudyRun(cell, folder / name, tiny_config(method, **changes))  # type: ignore[arg-type]
 
 
 def broken(run: StudyRun) -> StudyRun:
@@ -44,23 +47,29 @@ def write_study(path: Path, *, train: dict[str, Any] | None = None, **changes: A
     return path
 
 
-def final_of(path: Path, out: Path, rates: dict[str, float] | None = None) -> list[StudyRun]:
-    """The final runs of a study, resolved as `oelm experiment run` resolves them."""
-    file = StudyFile(path)
-    resolve = resolve_on_data(file, out / "tokens", Console(quiet=True))
-    return final_runs(file.study, study_name(str(path)), cells(file.study), out, resolve, rates or {})
+def runs_of(path: Path, out: Path) -> StudyRuns:
+    """The runs of a study, resolved as `oelm experiment run` resolves them."""
+    file = StudyFile.read(path)
+    resolve = resolve_on_data(file.study, out / "tokens", Console(quiet=True))
+    return StudyRuns(file.study, file.name, out, resolve, file.study.cells)
+
+
+def final_of(path: Path, out: Path) -> list[StudyRun]:
+    """The final runs of a study."""
+    return runs_of(path, out).final()
 
 
 def steps_saved(run: StudyRun) -> int:
     """The step of the last checkpoint."""
-    return max((int(path.name[5:]) for path in (run.folder / "checkpoint").glob("step-*")), default=0)
+    return RunFolder(run.folder).saved_step
 
 
 def worker_of(run: StudyRun) -> int | None:
     """The process that works on the run, if one does."""
     note = read_note(run.folder)
-    worker = note.worker if note is not None and is_claimed(run.folder) else None
-    return worker if worker is not None and is_alive(worker) else None
+    if note is None or note.job is None or not is_claimed(run.folder):
+        return None
+    return int(note.job.split("/")[1]) if process_state(note.job) is JobState.ALIVE else None
 
 
 def is_alive(process: int) -> bool:

@@ -57,9 +57,10 @@ def test_bad_input_is_refused(runs: Path, tmp_path: Path) -> None:
 
 
 def test_the_quickstart_ends_with_the_page(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from oelm.experiments import quickstart
+    from oelm.experiments import run_study
 
-    monkeypatch.setattr(quickstart, "run_quickstart", lambda *_, **__: sorted(runs.iterdir()))
+    finished = run_study.Finished(tmp_path, (), (), None, tuple(sorted(runs.iterdir())))
+    monkeypatch.setattr(run_study, "run_study", lambda *_, **__: finished)
     done = CliRunner().invoke(
         command_line(["quickstart"]), ["quickstart", "--out-dir", str(tmp_path)], catch_exceptions=False
     )

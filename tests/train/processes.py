@@ -24,7 +24,7 @@ from typing import Any
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 # torch._dynamo: every optimiser imports it, and that takes another two seconds.
-_CONTEXT.set_forkserver_preload(["oelm.cli.main", "oelm.experiments.quickstart", "torch._dynamo"])
+_CONTEXT.set_forkserver_preload(["oelm.cli.main", "oelm.experiments.run_study", "torch._dynamo"])
 _PATIENCE_SECONDS = 150
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from oelm.base.errors import CheckpointError, DataError, OelmError
 from oelm.config.run import RunConfig
 from oelm.experiments.assemble import run
-from oelm.experiments.subjects import load_run
+from oelm.experiments.trained_run import load_run
 from oelm.train.folder import RunFolder
 from train.toys import last_weights, timeless_events, timeless_record, tiny_config, tokens, trained, without_digests
 

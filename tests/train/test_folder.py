@@ -10,7 +10,8 @@ from oelm.base.errors import CheckpointError
 from oelm.config.record import FreezeEvent, RunState, StateFile
 from oelm.config.run import RunConfig
 from oelm.train import folder as folder_module
-from oelm.train.folder import EventLog, Heart, RunFolder, has_events
+from oelm.train.folder import EventLog, Heart, RunFolder, has_events, stop_request
+from oelm.train.stopping import StopRequest
 from train.processes import running, until
 from train.toys import tiny_config
 
@@ -86,7 +87,7 @@ def test_a_lock_keeps_others_out_and_dies_with_its_holder(tmp_path: Path) -> Non
 def test_the_heart_beats_while_the_process_does_something_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folder_module, "HEARTBEAT_SECONDS", 0.01)
     path = tmp_path / "state.json"
-    heart = Heart(path, state())
+    heart = Heart(RunFolder(tmp_path), state(), StopRequest())
     heart.start()
     beats, end = set(), time.monotonic() + 0.5
     while time.monotonic() < end:  # as a long validation would; the file is whole whenever it is read
@@ -101,6 +102,23 @@ def test_the_heart_beats_while_the_process_does_something_else(tmp_path: Path, m
 
 
 def test_a_heart_that_cannot_write_does_not_hide_why_the_run_ended(tmp_path: Path) -> None:
-    heart = Heart(tmp_path / "gone" / "state.json", state())
+    heart = Heart(RunFolder(tmp_path / "gone"), state(), StopRequest())
     heart.stop(RunState.FAILED, "the reason")
     assert not os.path.lexists(tmp_path / "gone")
+
+
+def test_a_request_in_the_folder_stops_the_run_and_an_older_one_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever can write there, on whatever machine, can stop it."""
+    monkeypatch.setattr(folder_module, "HEARTBEAT_SECONDS", 0.01)
+    stop_request(tmp_path).write_text("asked to stop\n")
+    os.utime(stop_request(tmp_path), (0, 0))
+    asked = StopRequest()
+    heart = Heart(RunFolder(tmp_path), state(), asked)
+    heart.start()
+    time.sleep(0.1)
+    assert asked.signal is None
+    stop_request(tmp_path).write_text("asked to stop\n")
+    until(lambda: asked.signal == signal.SIGTERM)
+    heart.stop(RunState.INTERRUPTED)

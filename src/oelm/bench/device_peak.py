@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from oelm.base.runtime import Runtime
-from oelm.config.bench_record import Peak
+from oelm.bench.bench_record import Peak
 from oelm.config.run import Precision
 
 CPU_SIDE, GPU_SIDE = 2048, 8192

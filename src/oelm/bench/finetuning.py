@@ -8,13 +8,14 @@ import torch
 from oelm.base.runtime import Runtime
 from oelm.bench.contestant import Builder, Contestant
 from oelm.bench.ours import OPTIM
-from oelm.config.bench import BenchSpec
+from oelm.bench.spec import BenchSpec
 from oelm.config.methods import parse_method
+from oelm.data.labelled_sets import Encoded
 from oelm.method.freezing import frozen_names
 from oelm.surgery.conversion import weight_table
 from oelm.surgery.convert import convert
 from oelm.surgery.random_models import random_bert, set_checkpointing
-from oelm.tasks.classification import Classification, Encoded
+from oelm.tasks.classification import Classification
 from oelm.train.engine import Engine
 from oelm.train.flops import FlopRates, measure_flops
 

@@ -3,7 +3,7 @@
 from oelm.base.runtime import Runtime
 from oelm.bench.contestant import Builder
 from oelm.bench.peers import peer_builders, peer_name
-from oelm.config.bench import BenchSpec, Peer, What
+from oelm.bench.spec import BenchSpec, Peer, What
 
 
 def line_up(spec: BenchSpec, runtime: Runtime) -> dict[str, Builder]:

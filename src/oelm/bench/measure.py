@@ -3,15 +3,15 @@
 from statistics import median
 
 from oelm.base.runtime import Runtime
+from oelm.bench.bench_record import Peak, Row, StepBench
 from oelm.bench.contestant import Contestant
 from oelm.bench.device_peak import MatrixProduct, runtime_peak
 from oelm.bench.line_up import line_up, reference_row
 from oelm.bench.memory import how_measured, peak_of
 from oelm.bench.rounds import Emit, Timed, interleave
+from oelm.bench.spec import BenchSpec
 from oelm.bench.statistics import ratio_of
 from oelm.bench.useful import formula, timed_tokens, useful_flops
-from oelm.config.bench import BenchSpec
-from oelm.config.bench_record import Peak, Row, StepBench
 
 
 def measure_steps(spec: BenchSpec, runtime: Runtime, emit: Emit) -> StepBench:

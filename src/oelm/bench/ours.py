@@ -6,7 +6,7 @@ from functools import partial
 from oelm.base.runtime import Runtime
 from oelm.bench.contestant import Builder, Contestant
 from oelm.bench.random_tokens import language_modelling, prompt
-from oelm.config.bench import BenchSpec, What
+from oelm.bench.spec import BenchSpec, What
 from oelm.config.method import Method
 from oelm.config.methods import parse_method
 from oelm.config.record import FlopCounts

@@ -1,7 +1,7 @@
 """What data-parallel training needs, by arithmetic alone: gradients sent per step, and the memory of the optimiser."""
 
-from oelm.config.bench import BenchSpec
-from oelm.config.bench_record import PaperRow
+from oelm.bench.bench_record import PaperRow
+from oelm.bench.spec import BenchSpec
 from oelm.config.method import Method
 from oelm.model.ledger import count_weights
 

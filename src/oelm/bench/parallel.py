@@ -17,10 +17,10 @@ import torch
 from oelm.base.errors import BenchError, ConfigError
 from oelm.base.files import read_json, write_text
 from oelm.base.runtime import Runtime
+from oelm.bench.bench_record import Parallel, ParallelRow
 from oelm.bench.rounds import Emit
+from oelm.bench.spec import BenchSpec
 from oelm.bench.statistics import ratio_of
-from oelm.config.bench import BenchSpec
-from oelm.config.bench_record import Parallel, ParallelRow
 from oelm.config.methods import parse_method
 from oelm.model.ledger import count_weights
 

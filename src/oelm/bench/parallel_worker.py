@@ -13,7 +13,7 @@ from oelm.base.runtime import Runtime, choose_runtime
 from oelm.bench.ours import training
 from oelm.bench.parallel import Rounds, backend_of
 from oelm.bench.rounds import Act, step_seconds
-from oelm.config.bench import BenchSpec
+from oelm.bench.spec import BenchSpec
 
 
 def time_rounds(spec: BenchSpec, name: str, runtime: Runtime) -> Rounds:

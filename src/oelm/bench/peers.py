@@ -16,8 +16,8 @@ from oelm.bench.ours import OPTIM
 from oelm.bench.plain_gpt import PlainGPT, continue_plainly
 from oelm.bench.random_tokens import batch_at, prompt, training_windows, validation_windows
 from oelm.bench.rounds import Act
+from oelm.bench.spec import BenchSpec, Peer, What
 from oelm.bench.useful import VALIDATION_BATCHES
-from oelm.config.bench import BenchSpec, Peer, What
 from oelm.config.model import Style
 from oelm.config.run import Precision
 

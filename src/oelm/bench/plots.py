@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from oelm.base.errors import ConfigError
 from oelm.base.files import make_folder, refusing_storage
-from oelm.config.bench_record import BenchRecord, Decision, Row, Scaling, StepBench
+from oelm.bench.bench_record import BenchRecord, Decision, Row, Scaling, StepBench
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from torch.profiler import ProfilerActivity, profile
 
 from oelm.base.runtime import Runtime
+from oelm.bench.bench_record import Profile, ProfileRow
 from oelm.bench.ours import training
 from oelm.bench.rounds import Act, Emit
-from oelm.config.bench import BenchSpec
-from oelm.config.bench_record import Profile, ProfileRow
+from oelm.bench.spec import BenchSpec
 
 GROUPS: Mapping[str, frozenset[str]] = {
     "products": frozenset({"mm", "addmm", "bmm", "baddbmm"}),

@@ -3,8 +3,8 @@
 import numpy as np
 from torch import Tensor, from_numpy
 
+from oelm.bench.spec import BenchSpec
 from oelm.bench.useful import VALIDATION_BATCHES
-from oelm.config.bench import BenchSpec
 from oelm.data.batches import TokenBatches, Tokens, ValidationWindows
 from oelm.tasks.language_modelling import LanguageModelling
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from oelm.base.runtime import Runtime, choose_runtime
+from oelm.bench.bench_record import BenchRecord, PaperRow, Parallel, Profile, Scaling, StepBench
 from oelm.bench.device_peak import MatrixProduct
 from oelm.bench.measure import measure_steps
 from oelm.bench.paper import paper_rows
@@ -16,8 +17,7 @@ from oelm.bench.peers import require_compiler
 from oelm.bench.profile import measure_profile
 from oelm.bench.rounds import Emit
 from oelm.bench.scaling import measure_scaling
-from oelm.config.bench import BenchRequest, BenchSpec, What, specs_of
-from oelm.config.bench_record import BenchRecord, PaperRow, Parallel, Profile, Scaling, StepBench
+from oelm.bench.spec import BenchRequest, BenchSpec, What, specs_of
 from oelm.config.run import Precision
 from oelm.train.provenance import environment
 

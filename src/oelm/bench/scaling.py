@@ -12,10 +12,10 @@ from statistics import median
 import numpy as np
 
 from oelm.base.runtime import Runtime
+from oelm.bench.bench_record import Scaling, ScalingFit, ScalingPoint
 from oelm.bench.ours import training
 from oelm.bench.rounds import Emit, interleave
-from oelm.config.bench import BenchSpec
-from oelm.config.bench_record import Scaling, ScalingFit, ScalingPoint
+from oelm.bench.spec import BenchSpec
 from oelm.config.method import Method
 from oelm.config.methods import parse_method
 from oelm.config.model import default_ffn_width

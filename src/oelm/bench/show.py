@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.table import Table
 
 from oelm.base.errors import ConfigError
+from oelm.bench.bench_record import BenchRecord, StepBench
 from oelm.bench.statistics import ratio_of
 from oelm.bench.words import Sheet, machine_line, sheets
-from oelm.config.bench_record import BenchRecord, StepBench
-from oelm.config.settings import describe
+from oelm.config.settings import complaint
 
 
 def read_record(path: Path) -> BenchRecord:
@@ -21,7 +21,7 @@ def read_record(path: Path) -> BenchRecord:
     try:
         return BenchRecord.model_validate_json(path.read_text(encoding="utf-8"))
     except ValidationError as error:
-        raise ConfigError(f"{path} is not a record of `oelm bench`: {describe(error)}", "measure anew") from error
+        raise ConfigError(f"{path} is not a record of `oelm bench`: {complaint(error)}", "measure anew") from error
 
 
 def relative_to(record: BenchRecord, reference: str) -> BenchRecord:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from statistics import median
 
-from oelm.config.bench_record import Ratio
+from oelm.bench.bench_record import Ratio
 
 CONFIDENCE = 0.95
 

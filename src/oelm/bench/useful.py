@@ -9,7 +9,7 @@ In Llama style the FFN has three matrices, 3 D F.
 A step that takes half the time has twice the share, whether it skips arithmetic or does it faster.
 """
 
-from oelm.config.bench import BenchSpec, What
+from oelm.bench.spec import BenchSpec, What
 from oelm.config.model import Style
 
 

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from oelm.config.bench import What
-from oelm.config.bench_record import (
+from oelm.bench.bench_record import (
     BenchRecord,
     PaperRow,
     Parallel,
@@ -14,6 +13,7 @@ from oelm.config.bench_record import (
     ScalingFit,
     StepBench,
 )
+from oelm.bench.spec import What
 from oelm.config.model import Style
 
 _TITLES = {

@@ -8,9 +8,9 @@ from rich.console import Console
 from typer import Argument
 
 from oelm.base.errors import ConfigError
+from oelm.bench.bench_record import BenchRecord
+from oelm.bench.spec import BenchRequest, Peer, What, chosen
 from oelm.cli.options import panel
-from oelm.config.bench import BenchRequest, Peer, What, chosen
-from oelm.config.bench_record import BenchRecord
 from oelm.config.settings import parse
 
 _DEFAULT = BenchRequest()

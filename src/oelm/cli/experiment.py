@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from oelm.experiments.matrix import StudyRun
-    from oelm.experiments.plan import Plan
-    from oelm.experiments.running import Finished
-    from oelm.experiments.study_file import StudyFile
+    from oelm.experiments.run_study import Finished
+    from oelm.experiments.study import StudyFile
+    from oelm.experiments.study_plan import StudyPlan
 
 experiment = Typer(help="A whole study from one file: plan, run, status, logs, stop.", no_args_is_help=True)
 
@@ -56,7 +56,7 @@ def plan(
     ] = None,
 ) -> None:
     """Print runs, counts, FLOPs, time, disk and confounds. Nothing is started, prepared or fetched."""
-    from oelm.experiments.plan import plan_study
+    from oelm.experiments.study_plan import plan_study
 
     console = Console()
     for file, out in _studies(files, out_dir, settings):
@@ -86,29 +86,23 @@ def run(
     share the work.
     """
     from oelm.experiments.coordinate import Stopped
-    from oelm.experiments.places import choose_engine
-    from oelm.experiments.running import keep_records, run_study
-    from oelm.report.groups import report_runs
-    from oelm.report.write_html import as_html
-    from oelm.report.write_terminal import print_report
+    from oelm.experiments.local_launcher import choose_launcher
+    from oelm.experiments.run_study import keep_records, run_study
 
     console = Console()
     studies = _studies(files, out_dir, settings)
-    engine, most = choose_engine(on.value, at_once, threads, free_gib=gpu_free_gib, idle_seconds=gpu_idle_seconds)
+    launcher, most = choose_launcher(on.value, at_once, threads, free_gib=gpu_free_gib, idle_seconds=gpu_idle_seconds)
     for file, out in studies:
         try:
-            finished = run_study(file, out, TOKENS, engine, only=only or (), at_once=most, console=console, amend=amend)
+            finished = run_study(
+                file, out, TOKENS, launcher, only=only or (), at_once=most, console=console, amend=amend
+            )
         except Stopped as stopped:
             console.print(str(stopped))
             raise typer.Exit(stopped.exit_code) from stopped
         if results is not None:
             keep_records(finished, file, results)
-        print_report(report_runs(finished.comparable, file.study.margin), console)
-        if any(arm.reported for arm in file.study.arms):
-            _print_reported(finished, console)
-        page = out / "report.html"
-        write_text(page, as_html(report_runs([out]), command=shlex.join(("oelm", "report", str(out), "-o", str(page)))))
-        console.print(f"the page: {page.resolve().as_uri()}", highlight=False, soft_wrap=True)
+        _print_comparison(finished, file, console)
 
 
 @experiment.command()
@@ -119,7 +113,7 @@ def status(
     settings: Set = None,
     once: Annotated[bool, Option("--once", help="Print it once, also on a terminal.")] = False,
 ) -> None:
-    """Every run: state, step, loss, perplexity, tokens/s, time left, device. On a terminal it stays up to date."""
+    """Every run: state, step, loss, main measure, tokens/s, time left, device. On a terminal it stays up to date."""
     from rich.live import Live
 
     console = Console()
@@ -146,7 +140,7 @@ def logs(
     lines: Annotated[int, Option("-n", "--lines", min=0, help="How many of the last lines.")] = 40,
 ) -> None:
     """Print what a run printed."""
-    from oelm.experiments.logs import log_lines
+    from oelm.experiments.run_status import log_lines
 
     ((study_file, out),) = _studies([file], out_dir, settings)
     chosen = _one_run(_planned(study_file, out, None), name)
@@ -164,16 +158,16 @@ def stop(
     wait: Annotated[float, Option(min=0, help="Seconds to wait for runs to save themselves.")] = 120.0,
 ) -> None:
     """Ask coordinators and runs to save and end; `run` goes on later."""
-    from oelm.experiments.stopping import ask_to_save, stop_study
+    from oelm.experiments.ownership import stop_run, stop_study
 
     ((study_file, out),) = _studies([file], out_dir, settings)
     planned, console = _planned(study_file, out, None), Console()
     if name is not None:
         chosen = _one_run(planned, name)
-        asked = ask_to_save(chosen)
+        asked = stop_run(chosen.folder)
         console.print(f"{chosen.name}: {'asked to save and end' if asked else 'is not running'}")
         raise typer.Exit(0 if asked else 1)
-    still = stop_study(planned.runs, out, wait_seconds=wait)
+    still = stop_study([each.folder for each in planned.runs], out, wait_seconds=wait)
     if still:
         console.print(f"still running: {', '.join(each.name for each in still)}", highlight=False)
         raise typer.Exit(1)
@@ -184,24 +178,24 @@ def _studies(
     files: Sequence[Path], out_dir: Path | None, settings: Sequence[str] | None
 ) -> list[tuple["StudyFile", Path]]:
     """Every study with its folder; all of them are read before anything is done with the first."""
-    from oelm.experiments.study import study_name
-    from oelm.experiments.study_file import StudyFile
+    from oelm.experiments.study import StudyFile
 
     paths = [path for given in files for path in (sorted(given.glob("*.yaml")) if given.is_dir() else [given])]
     if not paths:
         raise ConfigError(f"there is no study in {files[0]}", "give a .yaml file, or a folder that holds some")
     if out_dir is not None and len(paths) > 1:
         raise ConfigError("--out-dir is for one study", "leave it out: each study has its own folder in runs/")
-    return [(StudyFile(path, settings or ()), out_dir or RUNS / study_name(str(path))) for path in paths]
+    studies = [StudyFile.read(path, settings or ()) for path in paths]
+    return [(study, out_dir or RUNS / study.name) for study in studies]
 
 
-def _planned(file: "StudyFile", out: Path, only: Sequence[str] | None) -> "Plan":
-    from oelm.experiments.plan import plan_study
+def _planned(file: "StudyFile", out: Path, only: Sequence[str] | None) -> "StudyPlan":
+    from oelm.experiments.study_plan import plan_study
 
     return plan_study(file, out, TOKENS, only or ())
 
 
-def _print_plan(plan: "Plan", console: Console, tflops: float | None) -> None:
+def _print_plan(plan: "StudyPlan", console: Console, tflops: float | None) -> None:
     from oelm.experiments.tables import plan_table
     from oelm.report.confounds import planned_confounds
     from oelm.report.sentences import planned_sentence
@@ -221,18 +215,22 @@ def _print_plan(plan: "Plan", console: Console, tflops: float | None) -> None:
     console.print()
 
 
-def _print_reported(finished: "Finished", console: Console) -> None:
+def _print_comparison(finished: "Finished", file: "StudyFile", console: Console) -> None:
     from oelm.experiments.tables import reported_table
-    from oelm.train.folder import RunFolder
+    from oelm.report.groups import report_runs
+    from oelm.report.write_html import as_html
+    from oelm.report.write_terminal import print_report
 
-    cells = list(dict.fromkeys(each.cell.name for each in finished.final))
-    runs = {name: [each for each in finished.final if each.cell.name == name] for name in cells}
-    records = {name: [RunFolder(each.folder).record() for each in group] for name, group in runs.items()}
-    console.print("[bold]Beside what the original study reported[/] (its figures are one seed each)", highlight=False)
-    console.print(reported_table([group[0].cell for group in runs.values()], records))
+    print_report(report_runs(finished.comparable, file.study.margin), console)
+    if any(arm.reported for arm in file.study.arms):
+        title = "[bold]Beside what the original study reported[/] (its figures are one seed each)"
+        console.print(title, reported_table(finished.final), sep="\n", highlight=False)
+    out, page = finished.out, finished.out / "report.html"
+    write_text(page, as_html(report_runs([out]), command=shlex.join(("oelm", "report", str(out), "-o", str(page)))))
+    console.print(f"the page: {page.resolve().as_uri()}", highlight=False, soft_wrap=True)
 
 
-def _runs(plan: "Plan") -> str:
+def _runs(plan: "StudyPlan") -> str:
     from oelm.experiments.tables import tuning_rule
 
     study, tuned = plan.study, ""
@@ -245,9 +243,9 @@ def _runs(plan: "Plan") -> str:
     )
 
 
-def _costs(plan: "Plan", tflops: float | None) -> str:
+def _costs(plan: "StudyPlan", tflops: float | None) -> str:
     from oelm.config.model import GPTConfig
-    from oelm.experiments.plan import estimated_seconds, matmul_flops_per_second
+    from oelm.experiments.study_plan import estimated_seconds, matmul_flops_per_second
     from oelm.experiments.tables import written_bytes, written_seconds
 
     disk = "" if plan.disk_bytes is None else f"; disk up to {written_bytes(plan.disk_bytes)}"
@@ -260,21 +258,21 @@ def _costs(plan: "Plan", tflops: float | None) -> str:
     return f"to do: {plan.flops:.3g} FLOPs, about {seconds} {where} and half of it reached{disk}"
 
 
-def _status(plans: Sequence["Plan"]) -> "Group":
+def _status(plans: Sequence["StudyPlan"]) -> "Group":
     from rich.console import Group
 
-    from oelm.experiments.standing import standing
+    from oelm.experiments.run_status import status_of
     from oelm.experiments.tables import status_table, summary
 
     parts: list[str | Table] = []
     for each in plans:
-        rows = [standing(planned) for planned in each.runs]
+        rows = [status_of(planned) for planned in each.runs]
         parts += [f"[bold]{each.name}[/]: {summary(rows)}", status_table(rows)]
-        parts += [f"[red]{row.run.name}[/]: {row.reason}" for row in rows if row.reason and row.stage == "failed"]
+        parts += [f"[red]{row.run.name}[/]: {row.reason}" for row in rows if row.reason and row.status == "failed"]
     return Group(*parts)
 
 
-def _one_run(plan: "Plan", name: str) -> "StudyRun":
+def _one_run(plan: "StudyPlan", name: str) -> "StudyRun":
     exact = [each for each in plan.runs if each.name == name]
     found = exact or [each for each in plan.runs if each.name.startswith(name)]
     if len(found) != 1:

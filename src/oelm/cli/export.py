@@ -15,7 +15,7 @@ def export(
     checkpoint: Annotated[Checkpoint, Option(help="The last step or the best validation.")] = Checkpoint.LAST,
 ) -> None:
     """Write a run as a folder that transformers loads: AutoModelForCausalLM, or the fine-tuned model."""
-    from oelm.experiments.export import export_run
+    from oelm.experiments.trained_run import export_run
 
     export_run(run, out, checkpoint.value)
     Console().print(f"written: {out}", highlight=False, soft_wrap=True)

@@ -9,10 +9,11 @@ from oelm.base.errors import ConfigError
 from oelm.cli.locations import RUNS
 from oelm.cli.options import Checkpoint, given_options, panel
 from oelm.cli.running import run_and_report
-from oelm.config.finetune import FinetuneRequest
+from oelm.config.request import FinetuneRequest
 from oelm.config.run import RunConfig
 from oelm.config.settings import parse
 
+_default = FinetuneRequest.default
 _data, _model, _optim, _run = panel("Data"), panel("Model"), panel("Optimiser"), panel("Run")
 _TABLE_OPTIONS = {"--train", "--evaluate", "--columns", "--text-column", "--pair-column", "--label-column"}
 _SCRATCH_OPTIONS = {"--style", "--size", "--tokenizer", "--dropout"}
@@ -32,37 +33,37 @@ def finetune(
     columns: Annotated[str | None, _data("Names of all columns, with commas, of files without a header.")] = None,
     train_examples: Annotated[int | None, _data("Train on so many, chosen at random.")] = None,
     holdout_examples: Annotated[int | None, _data("Of train. \\[default: a tenth, at most 2000]")] = None,
-    data_seed: Annotated[int, _data("Chooses them; the same for all arms.")] = 0,
-    max_length: Annotated[int, _data("Longer texts are cut.")] = 128,
+    data_seed: Annotated[int, _data("Chooses them; the same for all arms.")] = _default("data_seed"),
+    max_length: Annotated[int, _data("Longer texts are cut.")] = _default("max_length"),
     method: Annotated[str | None, _model("See `oelm methods`. \\[default: oelm]")] = None,
     attention: Annotated[list[str] | None, _model("Of encoder, decoder, cross. \\[default: all]")] = None,
     train_biases: Annotated[bool, _model("Train Q/K biases.", "--train-biases")] = False,
     revision: Annotated[str | None, _model("Commit on the Hub.")] = None,
     checkpoint: Annotated[Checkpoint, _model("Of an oelm run.")] = Checkpoint.LAST,
-    style: Annotated[str, _model("Of a GPT from scratch.")] = "gpt",
-    size: Annotated[str, _model("Of a GPT from scratch.")] = "small",
+    style: Annotated[str, _model("Of a GPT from scratch.")] = _default("style"),
+    size: Annotated[str, _model("Of a GPT from scratch.")] = _default("size"),
     tokenizer: Annotated[str | None, _model("tokenizer.json for a GPT from scratch.")] = None,
-    dropout: Annotated[float, _model("Of a GPT from scratch.")] = 0.0,
-    epochs: Annotated[float, _optim("")] = 3.0,
-    batch_size: Annotated[int, _optim("Examples per micro-batch and process.")] = 16,
-    accumulate: Annotated[int, _optim("Micro-batches per step.")] = 1,
-    lr: Annotated[float, _optim("Peak learning rate.", "--lr", "--max-lr")] = 2e-5,
-    warmup_share: Annotated[float, _optim("Of all steps.")] = 0.1,
-    weight_decay: Annotated[float, _optim("On matrices only.")] = 0.01,
-    clip: Annotated[float, _optim("Largest gradient norm.")] = 1.0,
+    dropout: Annotated[float, _model("Of a GPT from scratch.")] = _default("dropout"),
+    epochs: Annotated[float, _optim("")] = _default("epochs"),
+    batch_size: Annotated[int, _optim("Examples per micro-batch and process.")] = _default("batch_size"),
+    accumulate: Annotated[int, _optim("Micro-batches per step.")] = _default("accumulate"),
+    lr: Annotated[float, _optim("Peak learning rate.", "--lr", "--max-lr")] = _default("lr"),
+    warmup_share: Annotated[float, _optim("Of all steps.")] = _default("warmup_share"),
+    weight_decay: Annotated[float, _optim("On matrices only.")] = _default("weight_decay"),
+    clip: Annotated[float, _optim("Largest gradient norm.")] = _default("clip"),
     validate_every: Annotated[int | None, _run("Steps. \\[default: four times an epoch]")] = None,
     save_every: Annotated[int | None, _run("Steps. \\[default: as --validate-every]")] = None,
-    log_every: Annotated[int, _run("Steps.")] = 10,
-    seed: Annotated[int, _run("Head, batches and drawn projections.")] = 0,
+    log_every: Annotated[int, _run("Steps.")] = _default("log_every"),
+    seed: Annotated[int, _run("Head, batches and drawn projections.")] = _default("seed"),
     out_dir: Annotated[Path | None, _run("The run's folder. \\[default: runs/TASK/MODEL/METHOD-seedN]")] = None,
     resume: Annotated[bool, _run("Continue from the last checkpoint if there is one.", "--resume")] = False,
-    device: Annotated[str, _run("auto, cpu, cuda or cuda:N.")] = "auto",
+    device: Annotated[str, _run("auto, cpu, cuda or cuda:N.")] = _default("device"),
     bf16: Annotated[bool, _run("bf16 mixed precision.", "--bf16")] = False,
     compile: Annotated[bool, _run("torch.compile the model.", "--compile")] = False,  # noqa: A002 (the flag's name)
     checkpoint_activations: Annotated[
         bool, _run("Less memory, a third slower: layers are computed again.", "--checkpoint-activations")
     ] = False,
-    tensorboard: Annotated[bool, _run("Write TensorBoard files.")] = True,
+    tensorboard: Annotated[bool, _run("Write TensorBoard files.")] = _default("tensorboard"),
 ) -> None:
     """Fine-tune a model on labelled text: chosen on a hold-out of train, evaluated once."""
     given = {name: value for name, value in locals().items() if name in FinetuneRequest.model_fields}
@@ -73,7 +74,7 @@ def finetune(
         source = _tables(train, evaluate or [], columns)
         source["columns"] = {"text": text_column, "pair": pair_column, "label": label_column}
     from oelm.base.runtime import world_from_environment
-    from oelm.experiments.finetune import resolve_finetune
+    from oelm.experiments.resolving import resolve_finetune
 
     given |= {"source": source, "precision": "bf16" if bf16 else "float32", "processes": world_from_environment()[2]}
     config = resolve_finetune(parse(FinetuneRequest, given, "oelm finetune"))

@@ -22,7 +22,7 @@ def generate(
     from oelm.data.tokenizer import end_of_text_id, load_tokenizer
     from oelm.evaluate.generation import Sampling
     from oelm.evaluate.generation import generate as continue_prompt
-    from oelm.experiments.subjects import load_run
+    from oelm.experiments.trained_run import load_run
 
     model, files = load_run(run, checkpoint.value)
     tokenizer = load_tokenizer(files.tokenizer_file)

@@ -11,6 +11,8 @@ from typer import Option
 from oelm.base.files import write_text
 from oelm.cli.locations import RUNS
 
+STUDY = Path(__file__).parents[1] / "experiments" / "quickstart.yaml"
+
 
 def quickstart(
     out_dir: Annotated[Path, Option("--out-dir", help="Folder for the data and the runs.")] = RUNS / "quickstart",
@@ -22,14 +24,19 @@ def quickstart(
 
     Offline, a few minutes on two cores. Interrupted, the same command goes on where it stopped.
     """
-    from oelm.experiments.quickstart import run_quickstart
+    from oelm.experiments.local_launcher import choose_launcher
+    from oelm.experiments.run_study import run_study
+    from oelm.experiments.study import StudyFile
     from oelm.report.groups import report_runs
     from oelm.report.write_html import as_html
     from oelm.report.write_terminal import print_report
 
-    console = Console()
-    folders = run_quickstart(out_dir, seeds=seeds, steps=steps, at_once=at_once, console=console)
-    report, page = report_runs(folders), out_dir / "report.html"
+    console, every = Console(), max(10, steps // 5)  # a short trial should train more than it validates
+    settings = [f"seeds={list(range(seeds))}", f"train.steps={steps}", f"train.validate_every={every}"]
+    study = StudyFile.read(STUDY, settings)
+    launcher, most = choose_launcher("cpu", at_once, None, free_gib=0, idle_seconds=0)
+    finished = run_study(study, out_dir, out_dir / "data", launcher, only=(), at_once=most, console=console)
+    report, page = report_runs(list(finished.comparable)), out_dir / "report.html"
     print_report(report, console)
     write_text(page, as_html(report, command=shlex.join(("oelm", "report", str(out_dir), "-o", str(page)))))
     console.print("All arms had one learning rate, which is nobody's tuned best: a demonstration, not evidence.")

@@ -24,12 +24,12 @@ def run_and_report(config: RunConfig, folder: Path, *, resume: bool) -> None:
         console.print(str(interrupted))
         raise typer.Exit(interrupted.exit_code) from interrupted
     if record is not None:
-        for line in describe(record):
+        for line in result_lines(record):
             console.print(line, highlight=False)
         console.print(f"run folder: {folder}", highlight=False, soft_wrap=True)
 
 
-def describe(record: Record) -> list[str]:
+def result_lines(record: Record) -> list[str]:
     """The result in a few lines."""
     measures, weights = record.result.measures, _weights(record)
     name = f"[bold]{record.method}[/]{_style(record)}"

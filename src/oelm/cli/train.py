@@ -12,7 +12,8 @@ from oelm.cli.running import run_and_report
 from oelm.config.methods import from_original
 from oelm.config.request import TrainRequest, resolve
 from oelm.config.run import RunConfig
-from oelm.config.settings import parse, read_yaml
+from oelm.config.settings import parse
+from oelm.config.yaml_file import read_yaml
 
 _DEFAULT = TrainRequest()
 _BESIDE_A_CONFIG = {"--config", "--out-dir", "--resume", "--num-workers"}

@@ -22,7 +22,7 @@ from oelm.config.method import (
     TopDownThaw,
     Until,
 )
-from oelm.config.settings import describe
+from oelm.config.settings import complaint
 
 _FROZEN = FreezingPlan()
 _SHIFT_AND_GAIN = Extras(shift=True, gain=True)
@@ -132,161 +132,32 @@ def freeze_ratio(ratio: float) -> FreezingPlan:
     return FreezingPlan(ffn_share=min(1.0, max(0.0, round(share, 6))))
 
 
-def _flag(text: str, name: str) -> None:
-    if text:
-        raise ConfigError(f"+{name} takes no value (given: {text!r})", f"write +{name}")
+_Apply = Callable[[Method, str], Method]
+
+
+class _TakesNoValueError(Exception):
+    """A modifier such as +shift was given one."""
+
+
+def _flag(change: Callable[..., Method], **changes: object) -> _Apply:
+    """A modifier without a value."""
+
+    def apply(method: Method, text: str) -> Method:
+        if text:
+            raise _TakesNoValueError
+        return change(method, **changes)
+
+    return apply
+
+
+def _valued(change: Callable[..., Method], **readers: Callable[[str], object]) -> _Apply:
+    """A modifier whose value sets a field."""
+    return lambda method, text: change(method, **{name: read(text) for name, read in readers.items()})
 
 
 def _moment(text: str) -> Moment:
     number = float(text)
     return int(number) if number >= 1 and number.is_integer() else number
-
-
-def _shift(method: Method, text: str) -> Method:
-    _flag(text, "shift")
-    return _with_extras(method, shift=True)
-
-
-def _norm(method: Method, text: str) -> Method:
-    _flag(text, "norm")
-    return _with_extras(method, norm=True, gain=True)
-
-
-def _gain(method: Method, text: str) -> Method:
-    return _with_extras(method, gain=True, gain_start=float(text or 1))
-
-
-def _bias(method: Method, text: str) -> Method:
-    _flag(text, "bias")
-    return _with_extras(method, bias=True)
-
-
-def _core(method: Method, text: str) -> Method:
-    _flag(text, "core")
-    return _with_extras(method, core=True)
-
-
-def _rank(method: Method, text: str) -> Method:
-    return _with_extras(method, rank=int(text))
-
-
-def _layer_lr(method: Method, text: str) -> Method:
-    return _with_extras(method, layer_lr=float(text))
-
-
-def _query_key_lr(method: Method, text: str) -> Method:
-    return _with_extras(method, query_key_lr=float(text))
-
-
-def _thin(method: Method, text: str) -> Method:
-    return _changed(method, thin=int(text))
-
-
-def _one_draw(method: Method, text: str) -> Method:
-    _flag(text, "one-draw")
-    return _changed(method, one_draw=True)
-
-
-def _strided(method: Method, text: str) -> Method:
-    _flag(text, "strided")
-    return _changed(method, strided=True)
-
-
-def _query(method: Method, text: str) -> Method:
-    _refuse_pretrained(method, "query")
-    query = Projection(text)
-    return _changed(method, query=query, key=method.key if method.key_source is KeySource.OWN else query)
-
-
-def _key(method: Method, text: str) -> Method:
-    _refuse_pretrained(method, "key")
-    return _changed(method, key=Projection(text))
-
-
-def _refuse_pretrained(method: Method, name: str) -> None:
-    if method.pretrained is not None:
-        raise ConfigError(f"{method.name} draws no matrix: it takes the pre-trained ones", f"leave +{name} out")
-
-
-def _tied(method: Method, text: str) -> Method:
-    _flag(text, "tied")
-    return _changed(method, key_source=KeySource.TIED)
-
-
-def _rolled(method: Method, text: str) -> Method:
-    _flag(text, "rolled")
-    return _changed(method, key_source=KeySource.ROLLED)
-
-
-def _matched(method: Method, text: str) -> Method:
-    _flag(text, "matched")
-    return _changed(method, scale=Scale.NORM_MATCHED)
-
-
-def _freeze(method: Method, text: str) -> Method:
-    match text:
-        case "q" | "k":
-            return _with_plan(method, query=text == "q", key=text == "k", ffn_share=0.0)
-        case "qk":
-            return _with_plan(method, query=True, key=True, ffn_share=0.0)
-        case _:
-            return _with_plan(method, query=True, key=True, ffn_share=freeze_ratio(float(text)).ffn_share)
-
-
-def _layers(method: Method, text: str) -> Method:
-    return _with_plan(method, layers=OnlyLayers(layers=tuple(int(index) for index in text.split(","))))
-
-
-def _all_but_last(method: Method, text: str) -> Method:
-    return _with_plan(method, layers=AllButLast(count=int(text)))
-
-
-def _until(method: Method, text: str) -> Method:
-    return _with_plan(method, when=Until(end=_moment(text)))
-
-
-def _from(method: Method, text: str) -> Method:
-    return _with_plan(method, when=From(start=_moment(text)))
-
-
-def _thaw(method: Method, text: str) -> Method:
-    start, end = text.split("..")
-    return _with_plan(method, when=TopDownThaw(start=_moment(start), end=_moment(end)))
-
-
-def _every(method: Method, text: str) -> Method:
-    return _with_plan(method, when=EveryNth(n=int(text)))
-
-
-_PROJECTIONS = ", ".join(Projection)
-MODIFIERS: dict[str, tuple[Callable[[Method, str], Method], str]] = {
-    "shift": (_shift, "+shift: learned key shift"),
-    "norm": (_norm, "+norm: q and k divided by their RMS per head, with a learned gain"),
-    "gain": (_gain, "+gain: learned logit gain per head, 1 at init (+gain=2: 2 at init)"),
-    "bias": (_bias, "+bias: trained biases of Q and K"),
-    "core": (_core, "+core: trained K x K matrix per head between Q and K"),
-    "rank": (_rank, "+rank=8: trained rank-8 update of Q and K"),
-    "thin": (_thin, "+thin=8: heads of Q and K are 8 wide, below V's"),
-    "layer-lr": (_layer_lr, "+layer-lr=0.9: each layer's learning rate is 0.9 of the one above"),
-    "qk-lr": (_query_key_lr, "+qk-lr=0.3: the Q/K side's learning rate is 0.3 of the rest's"),
-    "query": (_query, f"+query=xavier: how Q is drawn, of {_PROJECTIONS}"),
-    "key": (_key, "+key=normal: how K is drawn, if it is not Q's"),
-    "tied": (_tied, "+tied: K takes Q's matrix"),
-    "rolled": (_rolled, "+rolled: every second K head takes the next Q head's frame"),
-    "one-draw": (_one_draw, "+one-draw: every layer takes the bottom layer's draw of Q and K"),
-    "strided": (_strided, "+strided: every second layer's frames read coordinates h, h+H, h+2H, ..."),
-    "matched": (
-        _matched,
-        "+matched: unit rows, not the original's scale (on a pre-trained model: as long as before)",
-    ),
-    "freeze": (_freeze, "+freeze=q, k, qk or a ratio (0.25): what is frozen"),
-    "layers": (_layers, "+layers=0,1: only in these layers"),
-    "all-but-last": (_all_but_last, "+all-but-last=1: in all but the top layers"),
-    "until": (_until, "+until=1000 (or 0.1 of all steps): frozen before, trained after"),
-    "from": (_from, "+from=0.1 (or a step): trained before, frozen from there on"),
-    "thaw": (_thaw, "+thaw=0.2..0.8: layers thaw from the top over this span"),
-    "every": (_every, "+every=4: trained in every 4th step only"),
-}
 
 
 def _changed(method: Method, **changes: object) -> Method:
@@ -308,6 +179,75 @@ def _with_plan(method: Method, **changes: object) -> Method:
     return _changed(method, plan=FreezingPlan.model_validate({**plan, **changes}))
 
 
+def _query(method: Method, text: str) -> Method:
+    _refuse_pretrained(method, "query")
+    query = Projection(text)
+    return _changed(method, query=query, key=method.key if method.key_source is KeySource.OWN else query)
+
+
+def _key(method: Method, text: str) -> Method:
+    _refuse_pretrained(method, "key")
+    return _changed(method, key=Projection(text))
+
+
+def _refuse_pretrained(method: Method, name: str) -> None:
+    if method.pretrained is not None:
+        raise ConfigError(f"{method.name} draws no matrix: it takes the pre-trained ones", f"leave +{name} out")
+
+
+def _freeze(method: Method, text: str) -> Method:
+    if text in ("q", "k", "qk"):
+        return _with_plan(method, query="q" in text, key="k" in text, ffn_share=0.0)
+    return _with_plan(method, query=True, key=True, ffn_share=freeze_ratio(float(text)).ffn_share)
+
+
+def _layers(text: str) -> OnlyLayers:
+    return OnlyLayers(layers=tuple(int(index) for index in text.split(",")))
+
+
+def _thaw(text: str) -> TopDownThaw:
+    start, end = text.split("..")
+    return TopDownThaw(start=_moment(start), end=_moment(end))
+
+
+_PROJECTIONS = ", ".join(Projection)
+_norm = _flag(_with_extras, norm=True, gain=True)
+_gain = _valued(_with_extras, gain=lambda _: True, gain_start=lambda text: float(text or 1))
+_rolled = _flag(_changed, key_source=KeySource.ROLLED)
+_matched = _flag(_changed, scale=Scale.NORM_MATCHED)
+_all_but_last = _valued(_with_plan, layers=lambda text: AllButLast(count=int(text)))
+_until = _valued(_with_plan, when=lambda text: Until(end=_moment(text)))
+_from = _valued(_with_plan, when=lambda text: From(start=_moment(text)))
+_every = _valued(_with_plan, when=lambda text: EveryNth(n=int(text)))
+
+MODIFIERS: dict[str, tuple[_Apply, str]] = {
+    "shift": (_flag(_with_extras, shift=True), "+shift: learned key shift"),
+    "norm": (_norm, "+norm: q and k divided by their RMS per head, with a learned gain"),
+    "gain": (_gain, "+gain: learned logit gain per head, 1 at init (+gain=2: 2 at init)"),
+    "bias": (_flag(_with_extras, bias=True), "+bias: trained biases of Q and K"),
+    "core": (_flag(_with_extras, core=True), "+core: trained K x K matrix per head between Q and K"),
+    "rank": (_valued(_with_extras, rank=int), "+rank=8: trained rank-8 update of Q and K"),
+    "thin": (_valued(_changed, thin=int), "+thin=8: heads of Q and K are 8 wide, below V's"),
+    "layer-lr": (_valued(_with_extras, layer_lr=float), "+layer-lr=0.9: each layer's lr is 0.9 of the one above"),
+    "qk-lr": (_valued(_with_extras, query_key_lr=float), "+qk-lr=0.3: the Q/K side's lr is 0.3 of the rest's"),
+    "query": (_query, f"+query=xavier: how Q is drawn, of {_PROJECTIONS}"),
+    "key": (_key, "+key=normal: how K is drawn, if it is not Q's"),
+    "tied": (_flag(_changed, key_source=KeySource.TIED), "+tied: K takes Q's matrix"),
+    "rolled": (_rolled, "+rolled: every second K head takes the next Q head's frame"),
+    "one-draw": (_flag(_changed, one_draw=True), "+one-draw: every layer takes the bottom layer's draw of Q and K"),
+    "strided": (_flag(_changed, strided=True), "+strided: every second layer's frames read coordinates h, h+H, ..."),
+    "matched": (_matched, "+matched: unit rows, not the original's scale (pre-trained: as long as before)"),
+    "freeze": (_freeze, "+freeze=q, k, qk or a ratio (0.25): what is frozen"),
+    "layers": (_valued(_with_plan, layers=_layers), "+layers=0,1: only in these layers"),
+    "all-but-last": (_all_but_last, "+all-but-last=1: in all but the top layers"),
+    "until": (_until, "+until=1000 (or 0.1 of all steps): frozen before, trained after"),
+    "from": (_from, "+from=0.1 (or a step): trained before, frozen from there on"),
+    "thaw": (_valued(_with_plan, when=_thaw), "+thaw=0.2..0.8: layers thaw from the top over this span"),
+    "every": (_every, "+every=4: trained in every 4th step only"),
+}
+"""By name: what it does to a method, given the text after `=`, and how it is written."""
+
+
 def parse_method(text: str) -> Method:
     """The method of a name such as `oelm`, `baseline+shift+gain` or `oelm+until=0.1`."""
     name, *modifiers = text.strip().split("+")
@@ -321,8 +261,10 @@ def parse_method(text: str) -> Method:
         apply, usage = MODIFIERS[key]
         try:
             changed = apply(method, value)
+        except _TakesNoValueError as error:
+            raise ConfigError(f"+{key} takes no value (given: {value!r})", f"write +{key}") from error
         except ValidationError as error:
-            raise ConfigError(f"method {text!r}: {describe(error)}", f"write it as {usage}") from error
+            raise ConfigError(f"method {text!r}: {complaint(error)}", f"write it as {usage}") from error
         except ValueError as error:
             raise ConfigError(f"method {text!r}: cannot read +{modifier}", f"write it as {usage}") from error
         if changed != method:  # a modifier that the method has already is not part of its name

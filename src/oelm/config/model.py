@@ -1,4 +1,4 @@
-"""The size and the style of our GPT."""
+"""The models that a run may train: our GPT by size and style, a Hugging Face model, or our GPT from a run."""
 
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal, Self
@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from oelm.base.errors import ConfigError
 from oelm.config.method import Method
-from oelm.config.settings import GrownSettings
+from oelm.config.settings import GrownSettings, Settings
 
 Count = Annotated[int, Field(ge=1)]
 GPT2_VOCABULARY = 50257
@@ -114,3 +114,25 @@ def named_size(name: str) -> tuple[int, int, int]:
             f"choose one of {', '.join(SIZES)}, or give --layers, --width and --heads",
         )
     return SIZES[name.lower()]
+
+
+class HuggingFaceModel(Settings):
+    """A transformers model by its folder or its name on the Hub; `digest` is of config, weights and tokenizer."""
+
+    kind: Literal["hugging-face"] = "hugging-face"
+    source: str
+    revision: str | None = None
+    digest: str
+    attention: tuple[str, ...] | None = None
+    """Which kinds of attention the method is applied to: encoder, decoder, cross; None for all that there are."""
+    train_biases: bool = False
+    """Train the biases of Q and K instead of freezing them with their matrices."""
+
+
+class GPTFromRun(Settings):
+    """Our GPT as a run left it: with the run's size and method; `digest` is of settings, weights and tokenizer."""
+
+    kind: Literal["gpt-run"] = "gpt-run"
+    folder: str
+    checkpoint: Literal["last", "best"] = "last"
+    digest: str

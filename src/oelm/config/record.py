@@ -73,6 +73,8 @@ class StateFile(Settings):
     state: RunState
     step: int
     steps: int
+    host: str | None = None
+    """None in files from before it was written."""
     pid: int
     device: str
     started_at: float
@@ -81,11 +83,20 @@ class StateFile(Settings):
     sessions: int
     """How often the run was started or resumed."""
     loss: float | None = None
-    perplexity: float | None = None
+    measures: dict[str, float] = Field(default_factory=dict)
+    """Of the last validation."""
     tokens_per_second: float | None = None
     seconds_left: float | None = None
     reason: str | None = None
     """Why it failed or was interrupted."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _perplexity_was_a_field(cls, values: Any) -> Any:
+        """Files of interrupted runs from before there were measures can be resumed."""
+        if not isinstance(values, dict) or "perplexity" not in values:
+            return values
+        return {name: value for name, value in values.items() if name != "perplexity"}
 
 
 class RoleCount(Settings):

@@ -3,7 +3,7 @@
 import hashlib
 from typing import Any, Literal
 
-from oelm.config.settings import Settings
+from oelm.config.settings import Settings, flattened
 
 PLAN_FILE = "plan.json"
 AMENDMENTS = "amendment-*.json"
@@ -59,7 +59,7 @@ class RegisteredPlan(Settings):
 
 
 def file_digest(content: bytes) -> str:
-    """What names a plan in records: the SHA-256 of its file, as `sha256sum` prints it."""
+    """How records refer to a plan: the SHA-256 of its file, as `sha256sum` prints it."""
     return hashlib.sha256(content).hexdigest()
 
 
@@ -78,10 +78,10 @@ def plan_differences(registered: RegisteredPlan, now: RegisteredPlan) -> tuple[s
 
 
 def _setting_differences(theirs: dict[str, Any], ours: dict[str, Any]) -> list[str]:
-    """Of the arms that both plans have; what differs in all of them is said once."""
+    """Between the arms that both plans have; a difference common to all of them is listed once."""
     common, found = [name for name in theirs if name in ours], dict[str, list[str]]()
     for name in common:
-        one, other = _flat(theirs[name]), _flat(ours[name])
+        one, other = flattened(theirs[name]), flattened(ours[name])
         for path in sorted(one.keys() | other.keys()):
             if one.get(path) != other.get(path):
                 said = f"{path.removeprefix('settings.')} is {one.get(path)} there and {other.get(path)} here"
@@ -91,10 +91,3 @@ def _setting_differences(theirs: dict[str, Any], ours: dict[str, Any]) -> list[s
 
 def _written(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return flat

@@ -1,45 +1,33 @@
-"""What a person asks for: few settings with sensible defaults, resolved into the complete `RunConfig`."""
+"""What a person asks for, by flags or in a study: few settings with defaults, made into a complete `RunConfig`."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 
 from oelm.base.errors import ConfigError
+from oelm.config.labelled import LabelledData, LabelledSource
 from oelm.config.manifest import DataManifest
+from oelm.config.method import Method
 from oelm.config.methods import parse_method
 from oelm.config.model import Count, GPTConfig, Style, default_ffn_width, named_size
-from oelm.config.run import DataConfig, Precision, RunConfig
+from oelm.config.run import DataConfig, MachineConfig, ModelConfig, OptimConfig, Precision, RunConfig, TrainConfig
 from oelm.config.settings import Settings, parse
 
+_MOST_HELD_OUT = 2000
 
-class TrainRequest(Settings):
-    """One training run as asked for. None stands for the default that `resolve` documents."""
 
-    method: str = "oelm"
+class RunRequest(Settings):
+    """What both kinds of training share. None stands for a default that depends on the other settings."""
+
     style: Style = Style.GPT
     size: str = "small"
-    layers: Count | None = None
-    width: Count | None = None
-    heads: Count | None = None
-    ffn_width: Count | None = None
-    vocabulary: Count | None = None
-    seq_len: Count = 256
     dropout: float = 0.0
-    lr: float = 1e-3
-    min_lr: float = 0.0
-    warmup_steps: Annotated[int, Field(ge=0)] | None = None
-    weight_decay: float = 0.1
     clip: float = 1.0
     beta1: float = 0.9
-    beta2: float = 0.95
-    steps: Count = 1000
-    batch_size: Count = 8
     accumulate: Count = 1
     processes: Count = 1
     precision: Precision = Precision.FLOAT32
     validate_every: Count | None = None
-    validation_sequences: Count = 256
-    validation_half: Literal["first", "second"] | None = None
     save_every: Count | None = None
     log_every: Count = 10
     device: str = "auto"
@@ -47,6 +35,70 @@ class TrainRequest(Settings):
     checkpoint_activations: bool = False
     tensorboard: bool = True
     seed: Annotated[int, Field(ge=0)] = 0
+
+    def changed(self, **changes: Any) -> Self:
+        """The same request with other settings, which are validated."""
+        return type(self).model_validate({**dict(self), **changes})
+
+    @classmethod
+    def default(cls, setting: str) -> Any:
+        """The default of a setting, for the help of a command line."""
+        return cls.model_fields[setting].default
+
+
+class TrainRequest(RunRequest):
+    """A GPT from scratch on token files; see `resolve_on` for what None stands for."""
+
+    method: str = "oelm"
+    layers: Count | None = None
+    width: Count | None = None
+    heads: Count | None = None
+    ffn_width: Count | None = None
+    vocabulary: Count | None = None
+    seq_len: Count = 256
+    lr: float = 1e-3
+    min_lr: float = 0.0
+    warmup_steps: Annotated[int, Field(ge=0)] | None = None
+    weight_decay: float = 0.1
+    beta2: float = 0.95
+    steps: Count = 1000
+    batch_size: Count = 8
+    validation_sequences: Count = 256
+    validation_half: Literal["first", "second"] | None = None
+
+
+class FinetuneRequest(RunRequest):
+    """A classifier on labelled text; see `finetune_on` for what None stands for."""
+
+    model: str
+    """Folder or Hub name of a transformers model, folder of an `oelm train` run, or `gpt` for one from scratch."""
+    revision: str | None = None
+    source: LabelledSource
+    method: str | None = None
+    attention: tuple[str, ...] | None = None
+    train_biases: bool = False
+    checkpoint: Literal["last", "best"] = "last"
+    tokenizer: str | None = None
+    train_examples: Count | None = None
+    holdout_examples: Count | None = None
+    max_length: Annotated[int, Field(ge=4)] = 128
+    data_seed: Annotated[int, Field(ge=0)] = 0
+    epochs: Annotated[float, Field(gt=0)] = 3.0
+    batch_size: Count = 16
+    lr: Annotated[float, Field(gt=0)] = 2e-5
+    warmup_share: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    weight_decay: float = 0.01
+    beta2: float = 0.999
+
+    @property
+    def examples_per_step(self) -> int:
+        """The global batch."""
+        return self.batch_size * self.accumulate * self.processes
+
+    def split_sizes(self, count: int) -> tuple[int, int]:
+        """How many of `count` training examples are trained on and held out: a tenth, at most 2,000, is held out."""
+        held_out = self.holdout_examples or min(_MOST_HELD_OUT, max(1, (self.train_examples or count) // 10))
+        return self.train_examples or count - held_out, held_out
 
 
 def model_config(request: TrainRequest, vocabulary: int) -> GPTConfig:
@@ -83,33 +135,63 @@ def resolve_on(request: TrainRequest, vocabulary: int, data: DataConfig) -> RunC
     Warm-up: a twentieth of the steps, at most 2,000. Validation: ten times a run, at least every 1,000 steps.
     Checkpoints: with every validation.
     """
-    steps = request.steps
-    validate_every = request.validate_every or min(1000, max(1, steps // 10))
-    warmup = request.warmup_steps if request.warmup_steps is not None else min(2000, steps // 20)
-    values = {
-        "model": model_config(request, vocabulary),
-        "method": parse_method(request.method),
-        "data": data,
-        "optim": {
-            **{name: getattr(request, name) for name in ("lr", "weight_decay", "clip", "beta1", "beta2")},
+    steps, warmup = request.steps, request.warmup_steps
+    return _run_config(
+        request,
+        model=model_config(request, vocabulary),
+        method=parse_method(request.method),
+        data=data,
+        optim={
             "min_lr_ratio": request.min_lr / request.lr if request.lr > 0 else 0.0,
-            "warmup_steps": warmup,
+            "warmup_steps": min(2000, steps // 20) if warmup is None else warmup,
         },
-        "train": {
-            **{
-                name: getattr(request, name) for name in ("steps", "batch_size", "accumulate", "processes", "precision")
-            },
-            "validate_every": validate_every,
-            "validation_sequences": request.validation_sequences,
-            "validation_half": request.validation_half,
+        train={"validate_every": request.validate_every or min(1000, max(1, steps // 10))},
+    )
+
+
+def finetune_on(request: FinetuneRequest, model: ModelConfig, method: Method, data: LabelledData) -> RunConfig:
+    """The complete config on this data.
+
+    Validation: four times an epoch, on the hold-out. Checkpoints: with every validation.
+    """
+    examples, per_step = data.train_examples, request.examples_per_step
+    steps = max(1, round(request.epochs * examples / per_step))
+    return _run_config(
+        request,
+        model=model,
+        method=method,
+        data=data,
+        optim={"warmup_steps": int(request.warmup_share * steps)},
+        train={
+            "steps": steps,
+            "validate_every": request.validate_every or max(1, min(steps, round(examples / per_step / 4))),
+            "validation_sequences": data.holdout_examples,
         },
-        "machine": {
-            **{
-                name: getattr(request, name)
-                for name in ("device", "log_every", "compile", "checkpoint_activations", "tensorboard")
-            },
-            "save_every": request.save_every or validate_every,
-        },
+    )
+
+
+def _run_config(
+    request: RunRequest,
+    *,
+    model: ModelConfig,
+    method: Method,
+    data: DataConfig | LabelledData,
+    optim: dict[str, Any],
+    train: dict[str, Any],
+) -> RunConfig:
+    """The parts of a config take from the request what has the same name, but for what is computed."""
+
+    def part(kind: type[Settings], computed: dict[str, Any]) -> dict[str, Any]:
+        common = kind.model_fields.keys() & type(request).model_fields.keys()
+        return {name: getattr(request, name) for name in common} | computed
+
+    values = {
+        "model": model,
+        "method": method,
+        "data": data,
+        "optim": part(OptimConfig, optim),
+        "train": part(TrainConfig, train),
+        "machine": part(MachineConfig, {"save_every": request.save_every or train["validate_every"]}),
         "seed": request.seed,
     }
     return parse(RunConfig, values, "settings")

@@ -1,4 +1,4 @@
-"""One run: everything that decides its numbers, and a few things that do not."""
+"""One run: everything that affects its results, and a few settings that do not."""
 
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
@@ -7,8 +7,7 @@ from pydantic import Field, model_validator
 
 from oelm.config.labelled import LabelledData
 from oelm.config.method import EveryNth, Method
-from oelm.config.model import Count, GPTConfig
-from oelm.config.pretrained import GPTFromRun, HuggingFaceModel
+from oelm.config.model import Count, GPTConfig, GPTFromRun, HuggingFaceModel
 from oelm.config.settings import Settings, fingerprint
 from oelm.config.study import StudyRole
 
@@ -44,7 +43,7 @@ class OptimConfig(Settings):
 
 
 class TrainConfig(Settings):
-    """How long, how much at once, how often to look."""
+    """Length, batch size and validation."""
 
     steps: Count
     batch_size: Count
@@ -67,7 +66,7 @@ class TrainConfig(Settings):
 
 
 class MachineConfig(Settings):
-    """Settings that change no number: where it runs and what is kept. (`compile` may change the last bits.)"""
+    """Settings that do not affect the results: where it runs and what is kept. (`compile` may change the last bits.)"""
 
     device: str = "auto"
     save_every: Count
@@ -93,7 +92,7 @@ class RunConfig(Settings):
     machine: MachineConfig
     seed: Annotated[int, Field(ge=0)]
     study: StudyRole | None = None
-    """None for a run that was started by itself."""
+    """None for a run that is not part of a study."""
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
@@ -123,8 +122,13 @@ class RunConfig(Settings):
             )
         return self
 
+    @property
+    def task(self) -> str:
+        """The name of the task (see `tasks/`)."""
+        return "classification" if isinstance(self.data, LabelledData) else "language-modelling"
+
     def numbers(self) -> dict[str, Any]:
-        """What changes the numbers, and nothing else: no folder, label, machine or study; batches by their total."""
+        """Everything that affects the results: no folder, label, machine or study; batches by their total size."""
         exclude: Any = {
             "machine": True,
             "study": True,

@@ -1,19 +1,18 @@
-"""What all settings have in common: frozen, complete, refused at birth when wrong, with a fingerprint."""
+"""The base of all settings: frozen, validated when they are built, with a fingerprint."""
 
 import hashlib
 import json
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
-import yaml
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
+from pydantic_core import PydanticCustomError
 
 from oelm.base.errors import ConfigError
-from oelm.base.files import write_text
 
 
 class Settings(BaseModel):
-    """A frozen value: unknown keys and wrong types are refused, and no field changes after birth."""
+    """A frozen value: unknown keys and wrong types are refused, and no field can be changed."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, ser_json_inf_nan="null", defer_build=True
@@ -21,7 +20,7 @@ class Settings(BaseModel):
 
 
 class GrownSettings(Settings):
-    """Settings that got fields after the first records: `later` ones are written only where they say something.
+    """Settings that got fields after the first records: `later` fields are written only if they are not the default.
 
     What was written before there were such fields therefore has the same content, and the same fingerprint, as now.
     """
@@ -43,18 +42,25 @@ def parse(kind: type[S], values: Any, where: str) -> S:
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(f"{where}: {describe(error)}", "correct it and run again") from error
+        raise ConfigError(f"{where}: {complaint(error)}", "correct it and run again") from error
 
 
-def describe(error: ValidationError) -> str:
-    """The first complaint of pydantic in one line: the field, what was given, what is wanted."""
+def complaint(error: ValidationError, field: str | None = None) -> str:
+    """The validator's first complaint in one line: the field, what is wrong, what was given."""
     first, *others = error.errors()
-    field = "".join(f"{part}." for part in first["loc"])[:-1]
-    whole = not first["loc"] or first["type"] in ("missing", "extra_forbidden")
+    if field is None:
+        field = ".".join(str(part) for part in first["loc"])
+    whole = not first["loc"] or first["type"] in ("missing", "extra_forbidden", "part")
     given = "" if whole else f" (given: {first['input']!r:.60})"
     message = "unknown key" if first["type"] == "extra_forbidden" else first["msg"].removeprefix("Value error, ")
     more = f", and {len(others)} more" if others else ""
     return f"{field}{': ' if field else ''}{message}{given}{more}"
+
+
+def located_error(place: Sequence[str | int], problem: str) -> ValidationError:
+    """An error that a validator of the whole model raises about one part, with the location of that part."""
+    wrong = PydanticCustomError("part", "{problem}", {"problem": problem})
+    return ValidationError.from_exception_data("settings", [{"type": wrong, "loc": tuple(place), "input": None}])
 
 
 def fingerprint(values: Any) -> str:
@@ -62,17 +68,9 @@ def fingerprint(values: Any) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def read_yaml(kind: type[S], path: Path) -> S:
-    """Read settings from a YAML file."""
-    if not path.is_file():
-        raise ConfigError(f"there is no file {path}", "give the path of an existing YAML file")
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path} is not YAML: {' '.join(str(error).split())}", "correct the file") from error
-    return parse(kind, values, where=str(path))
-
-
-def write_yaml(settings: Settings, path: Path) -> None:
-    """Write settings as YAML, keys in the order of their definition."""
-    write_text(path, yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False, allow_unicode=True))
+def flattened(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested plain data with dotted keys: `{"train": {"steps": 5}}` becomes `{"train.steps": 5}`."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        flat |= flattened(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat

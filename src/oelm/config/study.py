@@ -1,9 +1,9 @@
-"""What a run knows of the study it belongs to: nothing of it changes a number, all of it bears on the verdict."""
+"""What a run knows about its study: no part of it affects the results, all of it matters for the verdict."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from oelm.config.settings import Settings
 
@@ -13,7 +13,8 @@ class Trial(Settings):
 
     lr: float
     loss: float | None
-    accuracy: float | None = None
+    value: Annotated[float | None, Field(validation_alias=AliasChoices("value", "accuracy"))] = None
+    """Of the measure that the rate was chosen by, if that is not the loss; older records call it accuracy."""
     extension: bool = False
     """Tried because the best rate so far lay at the edge of the grid."""
 
@@ -61,18 +62,18 @@ class Tuning(Settings):
     """Tuning runs of the grid, diverged ones included; extensions come on top (see `choice`)."""
     split: Literal["validation", "validation-half", "hold-out"]
     """What the choice was made on; `validation-half` is the half on which no compared run is judged."""
-    measure: Literal["loss", "accuracy"]
+    measure: str
     """What it was made by."""
     extend: Annotated[int, Field(ge=0)] = 0
     """How often the grid of an arm may be extended by its own factor while the best rate lies at its edge."""
     refine: bool = False
     """Whether the rate used is the vertex of a parabola through the best rate and its neighbours."""
     choice: Choice | None = None
-    """What came of it for this arm; None in records from before it was kept."""
+    """The outcome for this arm; None in records from before it was kept."""
 
     @property
     def rule(self) -> dict[str, object]:
-        """All but what came of it: equal rules treat arms alike."""
+        """Everything except the outcome: arms with equal rules were treated alike."""
         return {name: getattr(self, name) for name in Tuning.model_fields if name != "choice"}
 
 
@@ -104,4 +105,4 @@ class StudyRole(Settings):
     tuning: Tuning | None = None
     """None where the learning rate was set by hand."""
     plan: PlanStamp | None = None
-    """None for a run that no registered plan speaks of."""
+    """None for a run without a registered plan."""

@@ -16,6 +16,7 @@ from tokenizers import Tokenizer
 
 from oelm.base.errors import DataError
 from oelm.base.files import make_folder, read_json, refusing_storage, sweep_leftovers, write_json
+from oelm.base.locks import FileLock
 from oelm.config.manifest import DataManifest, Split, TokenizerInfo, TokenizerKind
 from oelm.data.ahead import encoded_ahead
 from oelm.data.corpus import Corpus, Scanned, open_corpus, routed_pieces, scan
@@ -286,19 +287,9 @@ def _all_cores() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Keep a second process out of the folder, where the system can; the lock dies with its process."""
-    try:
-        import fcntl
-    except ImportError:
+    """Keep a second process out of the folder."""
+    lock = FileLock.take(folder)
+    if lock is None:
+        raise BusyFolderError(f"{folder} is being prepared by another process", "wait for it, or choose another --out")
+    with lock:
         yield
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError as error:
-        raise BusyFolderError(
-            f"{folder} is being prepared by another process", "wait for it, or choose another --out"
-        ) from error
-    finally:
-        os.close(descriptor)

@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -13,7 +14,7 @@ from rich.console import Console
 
 from oelm.base.errors import CheckpointError, ConfigError
 from oelm.base.files import read_json, write_bytes, write_json, write_text
-from oelm.base.runtime import Runtime, choose_runtime
+from oelm.base.runtime import Runtime, choose_runtime, world_from_environment
 from oelm.config.record import Evaluation, FreezeAudit, Record, sealed
 from oelm.config.run import RunConfig
 from oelm.experiments.evaluation import evaluate_once
@@ -33,20 +34,23 @@ from oelm.train.watch import watching
 
 def run(config: RunConfig, folder: Path, *, resume: bool, console: Console) -> Record | None:
     """Train what the config says into `folder`; the record is returned to the leading process, None to the others."""
-    began = time.perf_counter()
-    runtime = choose_runtime(config.machine.device)
-    _require_processes(config, runtime)
-    files, subject = RunFolder(folder), subject_of(config)
-    frozen_names(config.method.plan, subject.table, 0, config.train.steps)  # no match is refused before any work
+    began, files = time.perf_counter(), RunFolder(folder)
+    start_up = partial(files.start_up, config, leads=world_from_environment()[0] == 0)
+    with start_up():
+        runtime = choose_runtime(config.machine.device)
+        _require_processes(config, runtime)
+        subject = subject_of(config)
+        frozen_names(config.method.plan, subject.table, 0, config.train.steps)  # no match is refused before any work
     with _processes(runtime), contextlib.ExitStack() as held:
-        _leader_first(runtime, lambda: held.enter_context(files.opened(config, resume=resume)))
-        _leader_first(runtime, lambda: require_whole_data(config))
-        engine = _engine(config, subject, runtime)
-        checkpoints = Checkpoints(files.checkpoint_folder, config.fingerprint)
-        _leader_first(runtime, lambda: _opening_files(config, files, checkpoints, subject, runtime, console))
-        progress = _progress(files, checkpoints, subject, engine)
+        with start_up():
+            _leader_first(runtime, lambda: held.enter_context(files.opened(config, resume=resume)))
+            _leader_first(runtime, lambda: require_whole_data(config))
+            engine = _engine(config, subject, runtime)
+            checkpoints = Checkpoints(files.checkpoint_folder, config.fingerprint)
+            _leader_first(runtime, lambda: _opening_files(config, files, checkpoints, subject, runtime, console))
+            progress = _progress(files, checkpoints, subject, engine)
         progress.wall_seconds += time.perf_counter() - began
-        with stop_on_signal() as stop, watching(config, files, progress, runtime, console) as watch:
+        with stop_on_signal() as stop, watching(config, files, progress, runtime, console, stop) as watch:
             train(
                 engine,
                 subject.task,
@@ -67,7 +71,7 @@ def run(config: RunConfig, folder: Path, *, resume: bool, console: Console) -> R
 
 
 def _require_processes(config: RunConfig, runtime: Runtime) -> None:
-    """The config says how the global batch is shared out; other processes than those would train on another one."""
+    """The config divides the global batch among its processes; another number of them would train on another batch."""
     if config.train.processes != runtime.world:
         raise ConfigError(
             f"the config is for {config.train.processes} processes and there are {runtime.world}",
@@ -111,7 +115,7 @@ def _opening_files(
 
 
 def _restore_tokenizer(files: RunFolder, subject: Subject) -> list[str]:
-    """The run's tokenizer is a copy of the one that its data was made with, which was just found whole."""
+    """The run's tokenizer is a copy of the data's, whose digest has just been checked."""
     path, own = files.tokenizer_file, subject.tokenizer
     if own is None or (path.is_file() and path.read_bytes() == own):
         return []
@@ -129,7 +133,7 @@ def _say(notes: Sequence[str], files: RunFolder, console: Console) -> None:
 
 
 def _progress(files: RunFolder, checkpoints: Checkpoints, subject: Subject, engine: Engine) -> Progress:
-    """Where the run stands; a resumed one gets its weights and moments back."""
+    """The progress so far; a resumed run gets its weights and moments back."""
     if not checkpoints.steps():
         return Progress(audit_digest=audit.start_digest(files.audit_file))
     moments, progress = checkpoints.load_latest(subject.model)
@@ -138,7 +142,7 @@ def _progress(files: RunFolder, checkpoints: Checkpoints, subject: Subject, engi
 
 
 def _leader_first(runtime: Runtime, act: Callable[[], object]) -> None:
-    """The leading process acts while the others wait; if it cannot, it says why and all end together."""
+    """The leading process acts while the others wait; if it fails, all exit together."""
     if runtime.world == 1:
         act()
         return
@@ -200,7 +204,7 @@ def _finish(
 
 
 def _require_events(files: RunFolder, progress: Progress) -> None:
-    """A record is made of all events or not at all."""
+    """Refuse to write a record from an incomplete event log."""
     if not has_events(files.events_file, progress.events_bytes, progress.events_digest):
         raise CheckpointError(
             f"{files.events_file} was changed by somebody else while the run was training",

@@ -1,6 +1,6 @@
-"""The coordinator: brings runs to their records with an engine, together with other coordinators on the same folder.
+"""The coordinator: brings runs to their records with a launcher, together with other coordinators on the same folder.
 
-    while runs are open:  claim one nobody has -> start it where there is room;  see which have ended;  wait a moment
+    while runs are open:  see which jobs have ended;  claim a run nobody has and submit it where there is room;  wait
 
 All that it knows is in the folders. Killed at any instant, it leaves workers that finish by themselves, and the next
 coordinator waits for those, resumes what was cut off and starts the rest.
@@ -12,33 +12,32 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 
 from oelm.base.errors import OelmError
 from oelm.base.files import make_folder
-from oelm.config.record import RunState
-from oelm.config.settings import write_yaml
-from oelm.experiments.claims import Claim, ClaimNote, is_claimed, read_note
-from oelm.experiments.engine import Engine, Job, Room, Worker
+from oelm.config.yaml_file import write_yaml
+from oelm.experiments.launcher import Job, JobState, Launcher
 from oelm.experiments.matrix import StudyRun
-from oelm.experiments.progress import RunsDisplay
-from oelm.experiments.standing import ASKED_TO_STOP, Stage, last_lines, last_state, standing
-from oelm.train.folder import RunFolder
+from oelm.experiments.ownership import Claim, is_claimed, read_note
+from oelm.experiments.run_status import Status, Traces, how_it_ended, last_lines, status_of, traces
+from oelm.experiments.runs_display import RunsDisplay
+from oelm.train.folder import RunFolder, stop_request
 from oelm.train.stopping import StopRequest, stop_on_signal
 
 POLL_SECONDS = 0.5
 _ATTEMPTS = 3
-"""How often a run is started that a signal killed (out of memory, somebody's kill -9); an error is not repeated."""
+"""How often a run is started again that was cut off (killed, preempted) without having saved anything new."""
 
 
 class Stopped(Exception):
     """The coordinator was asked to stop; its runs have saved themselves."""
 
     def __init__(self, signal_number: int) -> None:
-        super().__init__("stopped; every run has saved itself, and the same command goes on")
+        super().__init__("stopped; every run has saved itself, and the same command continues")
         self.exit_code = 128 + signal_number
 
 
@@ -52,41 +51,9 @@ class Outcome:
     """Runs that somebody asked to stop, one by one."""
 
 
-@dataclass
-class _Running:
-    run: StudyRun
-    claim: Claim
-    worker: Worker
-    since: float
-    asked: bool = False
-    """To save and end, by itself."""
-
-
-@dataclass
-class _Open:
-    """The coordinator's memory: what is still to do, what runs, and how often each was tried."""
-
-    waiting: list[StudyRun]
-    before: dict[str, ClaimNote | None]
-    """What had been left in each folder when we came: failures from then on are ours to report, not to repeat."""
-    keep_checkpoints: bool
-    running: list[_Running] = field(default_factory=list)
-    ended: dict[Stage, list[StudyRun]] = field(default_factory=dict)
-    attempts: Counter[str] = field(default_factory=Counter)
-
-    def without_record(self, stage: Stage) -> tuple[StudyRun, ...]:
-        """Runs that ended so, for us, and that nobody else has brought to a record since."""
-        return tuple(run for run in self.ended.get(stage, ()) if not RunFolder(run.folder).finished)
-
-
-def stop_file(folder: Path) -> Path:
-    """Its existence asks to stop: in the study's folder every coordinator, in a run's folder who has that run."""
-    return folder / "stop.request"
-
-
 def bring_to_records(
     runs: Sequence[StudyRun],
-    engine: Engine,
+    launcher: Launcher,
     out: Path,
     *,
     at_once: int,
@@ -96,182 +63,223 @@ def bring_to_records(
     """Finished runs are skipped, interrupted ones resume, the rest start; a failed one does not stop the others."""
     for run in runs:
         RunFolder(run.folder).refuse_other(run.config)
-        engine.refuse(run.config.train.processes)
+        launcher.refuse(run.config.train.processes)
     for run in runs:
-        stop_file(run.folder).unlink(missing_ok=True)  # to run it is to go on
-    before = {run.name: read_note(run.folder) for run in runs}
-    todo = _Open([run for run in runs if not RunFolder(run.folder).finished], before, keep_checkpoints)
-    for run in runs:
-        _tidy(run, todo)  # a coordinator that was killed could not
-    with (
-        RunsDisplay(console, total=len(runs), done=len(runs) - len(todo.waiting)) as display,
-        stop_on_signal() as stop,
-        _ended_together(todo.running),
-    ):
-        while todo.waiting or todo.running:
-            _stop_if_asked(stop, out)
-            _collect(todo, display)
-            _drop_what_others_ended(todo, display)
-            if len(todo.running) < at_once:
-                _start_one(todo, engine, display)
-            else:
-                time.sleep(POLL_SECONDS)
-            for running in todo.running:
-                running.claim.beat()
-            display.show(todo.waiting, [running.run for running in todo.running])
-    return Outcome(*(todo.without_record(stage) for stage in (Stage.FAILED, Stage.DIVERGED, Stage.INTERRUPTED)))
-
-
-def _start_one(todo: _Open, engine: Engine, display: RunsDisplay) -> None:
-    """Start the first run that nobody has, if there is room for it; otherwise wait a moment."""
-    free = next((run for run in todo.waiting if not is_claimed(run.folder)), None)
-    room = None if free is None else engine.find_room(free.config.train.processes)
-    if free is None or room is None:
-        if todo.waiting:
-            display.waiting_for("other coordinators have the rest" if free is None else engine.why_waiting())
-        time.sleep(POLL_SECONDS)
-        return
-    try:
-        running = _started(free, room, todo)
-    finally:
-        room.give_back()  # what was started holds the place now
-    if running is not None:  # else another coordinator was quicker
-        todo.waiting.remove(free)
-        todo.running.append(running)
-        todo.attempts[free.name] += 1
-        display.started(free, running.worker.device)
-
-
-def _started(run: StudyRun, room: Room, todo: _Open) -> _Running | None:
-    claim = Claim.take(make_folder(run.folder))
-    if claim is None:
-        return None
-    try:
-        if _ended_elsewhere(run, claim.previous, todo) is not None:
-            claim.give_back()
-            return None
-        files, since = RunFolder(run.folder), time.time()
-        files.refuse_other(run.config)
-        claim.begin()
-        write_yaml(run.config, files.config_file)
-        worker = room.start(Job(run.name, run.folder, run.config.train.processes), claim)
-    except BaseException:
-        claim.give_back()
-        raise
-    claim.started(worker.pid, worker.device)
-    return _Running(run, claim, worker, since)
-
-
-def _collect(todo: _Open, display: RunsDisplay) -> None:
-    """See which of our workers have ended, and how."""
-    for running in list(todo.running):
-        run = running.run
-        code = running.worker.exit_code()
-        if code is None:
-            if not running.asked and stop_file(run.folder).is_file():
-                running.asked = True
-                running.worker.stop()
-            continue
-        stage = _how_it_ended(running, code)  # before we let go: afterwards the folder may be somebody else's
-        lines = last_lines(run) if stage is Stage.FAILED else []
-        todo.running.remove(running)
-        running.claim.end(code)
-        if code < 0 and stage is Stage.FAILED and todo.attempts[run.name] < _ATTEMPTS:
-            display.cut_off(run, f"killed by signal {-code}; it will be resumed")
-            todo.waiting.insert(0, run)
-        else:
-            _note_end(run, stage, todo, display, f"failed (exit code {code})", lines)
-
-
-def _how_it_ended(running: _Running, code: int) -> Stage:
-    run = running.run
-    if RunFolder(run.folder).finished:
-        return Stage.FINISHED
-    state = last_state(run.folder)
-    if state is not None and state.heartbeat_at < running.since:  # of an earlier session
-        state = None
-    if state is not None and state.state is RunState.DIVERGED:
-        return Stage.DIVERGED
-    asked = code in ASKED_TO_STOP or (state is not None and state.state is RunState.INTERRUPTED)
-    return Stage.INTERRUPTED if asked or stop_file(run.folder).is_file() else Stage.FAILED
-
-
-def _drop_what_others_ended(todo: _Open, display: RunsDisplay) -> None:
-    """Runs that another coordinator, or a worker that outlived its own, has brought to an end."""
-    for run in list(todo.waiting):
-        if not RunFolder(run.folder).finished and is_claimed(run.folder):
-            continue
-        stage = _ended_elsewhere(run, read_note(run.folder), todo)
-        if stage is not None:
-            todo.waiting.remove(run)
-            _note_end(run, stage, todo, display, "failed with another coordinator", last_lines(run))
-
-
-def _ended_elsewhere(run: StudyRun, note: ClaimNote | None, todo: _Open) -> Stage | None:
-    """How a run that nobody works on has ended, if there is nothing left to start."""
-    files = RunFolder(run.folder)
-    if files.finished:
-        files.refuse_other(run.config)
-        return Stage.FINISHED
-    if _has_diverged(run):
-        return Stage.DIVERGED
-    if stop_file(run.folder).is_file():
-        return Stage.INTERRUPTED
-    if note is None or note.exit_code is None or note.exit_code <= 0 or note == todo.before[run.name]:
-        return None
-    return Stage.INTERRUPTED if note.exit_code in ASKED_TO_STOP else Stage.FAILED
-
-
-def _has_diverged(run: StudyRun) -> bool:
-    """Whether it would only diverge again; with other settings it may not."""
-    state = last_state(run.folder)
-    if state is None or state.state is not RunState.DIVERGED:
-        return False
-    with contextlib.suppress(OSError, ValueError, OelmError):
-        return RunFolder(run.folder).config().fingerprint == run.config.fingerprint
-    return False
-
-
-def _note_end(
-    run: StudyRun, stage: Stage, todo: _Open, display: RunsDisplay, failure: str, lines: Sequence[str]
-) -> None:
-    if stage is Stage.FINISHED:
-        _tidy(run, todo)
-        display.finished(standing(run))
-        return
-    todo.ended.setdefault(stage, []).append(run)
-    if stage is Stage.DIVERGED:
-        state = last_state(run.folder)
-        display.ended(run, "diverged", [state.reason] if state and state.reason else [])
-    elif stage is Stage.INTERRUPTED:
-        display.ended(run, "stopped", [])
-    else:
-        display.ended(run, failure, lines)
-
-
-def _tidy(run: StudyRun, todo: _Open) -> None:
-    files = RunFolder(run.folder)
-    if files.finished and not todo.keep_checkpoints:
-        shutil.rmtree(files.checkpoint_folder, ignore_errors=True)
+        stop_request(run.folder).unlink(missing_ok=True)  # to run it is to go on
+    done = sum(RunFolder(run.folder).finished for run in runs)
+    with RunsDisplay(console, total=len(runs), done=done) as display, stop_on_signal() as stop:
+        coordinator = _Coordinator(runs, launcher, display, at_once=at_once, keep_checkpoints=keep_checkpoints)
+        with coordinator.ended_together():
+            while coordinator.is_open:
+                _stop_if_asked(stop, out)
+                coordinator.turn()
+    return coordinator.outcome()
 
 
 def _stop_if_asked(stop: StopRequest, out: Path) -> None:
     if stop.signal is not None:
         raise Stopped(stop.signal)
-    if stop_file(out).is_file():
+    if stop_request(out).is_file():
         raise Stopped(signal.SIGTERM)
 
 
-@contextlib.contextmanager
-def _ended_together(running: list[_Running]) -> Iterator[None]:
-    """However we end, our runs are asked to save and are waited for; none is left behind."""
-    try:
-        yield
-    finally:
-        for each in running:
-            each.worker.stop()
-        for each in running:
-            while each.worker.exit_code() is None:
-                time.sleep(0.05)
-                each.claim.beat()
-            each.claim.end(None)  # not the run's fault: another coordinator may go on with it
+@dataclass
+class _Submitted:
+    """A run of ours that is under way."""
+
+    run: StudyRun
+    claim: Claim
+    job: Job
+    before: Traces
+    saved_step: int
+    """Where it started from."""
+    asked: bool = False
+    """To save and end."""
+
+
+class _Coordinator:
+    """What is still to do, what is under way, and how the rest ended."""
+
+    def __init__(
+        self,
+        runs: Sequence[StudyRun],
+        launcher: Launcher,
+        display: RunsDisplay,
+        *,
+        at_once: int,
+        keep_checkpoints: bool,
+    ) -> None:
+        self._launcher = launcher
+        self._display = display
+        self._at_once = at_once
+        self._keep_checkpoints = keep_checkpoints
+        self._before = {run.name: traces(run.folder) for run in runs}
+        """What was in the folders when we came."""
+        self._waiting = [run for run in runs if not RunFolder(run.folder).finished]
+        self._submitted: list[_Submitted] = []
+        self._ended: dict[Status, list[StudyRun]] = {}
+        self._fruitless: Counter[str] = Counter()
+        for run in runs:
+            self._tidy(run)  # a coordinator that was killed could not
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something is left to do or to wait for."""
+        return bool(self._waiting or self._submitted)
+
+    def turn(self) -> None:
+        """Look once at everything, start at most one run, and wait a moment if nothing was started."""
+        for each in list(self._submitted):
+            self._look_at(each)
+        self._drop_what_others_ended()
+        if len(self._submitted) >= self._at_once or not self._start_one():
+            time.sleep(POLL_SECONDS)
+        for each in self._submitted:
+            each.claim.beat()
+        self._display.show(self._waiting, [each.run for each in self._submitted])
+
+    def outcome(self) -> Outcome:
+        """How runs ended for us that nobody else has brought to a record since."""
+        ended = (self._ended.get(status, ()) for status in (Status.FAILED, Status.DIVERGED, Status.INTERRUPTED))
+        return Outcome(*(tuple(run for run in runs if not RunFolder(run.folder).finished) for runs in ended))
+
+    @contextlib.contextmanager
+    def ended_together(self) -> Iterator[None]:
+        """However we end, our runs are asked to save and are waited for; none is left behind."""
+        try:
+            yield
+        finally:
+            for each in self._submitted:
+                self._launcher.stop(each.job)
+            for each in self._submitted:
+                while self._launcher.state(each.job) is not JobState.ENDED:
+                    time.sleep(0.05)
+                    each.claim.beat()
+                each.claim.end()
+
+    # --- starting --------------------------------------------------------------------------------------------------
+
+    def _start_one(self) -> bool:
+        """Submit the first run that nobody has, if there is room for it."""
+        free = next((run for run in self._waiting if not self._is_taken(run)), None)
+        if free is None or not self._launcher.has_room(free.config.train.processes):
+            if self._waiting:
+                others = "other coordinators have the rest"
+                self._display.waiting_for(others if free is None else self._launcher.why_waiting())
+            return False
+        submitted = self._submit(free)
+        if submitted is None:  # another coordinator was quicker
+            return False
+        self._waiting.remove(free)
+        self._submitted.append(submitted)
+        self._display.started(free, submitted.job.device)
+        return True
+
+    def _is_taken(self, run: StudyRun) -> bool:
+        """Whether somebody works on it, or will."""
+        return is_claimed(run.folder) or self._is_queued(run)
+
+    def _is_queued(self, run: StudyRun) -> bool:
+        """Whether a coordinator that died has left a job behind, which will work on the run when it comes up."""
+        note = read_note(run.folder)
+        if note is None or note.job is None or note.ended_at is not None or note.launcher != self._launcher.name:
+            return False
+        return self._launcher.state(Job(note.job, note.device or "")) is not JobState.ENDED
+
+    def _submit(self, run: StudyRun) -> _Submitted | None:
+        claim = Claim.take(make_folder(run.folder))
+        if claim is None:
+            return None
+        try:
+            if self._ended_elsewhere(run) is not None or self._is_queued(run):
+                claim.give_back()
+                return None
+            files, before = RunFolder(run.folder), traces(run.folder)
+            files.refuse_other(run.config)
+            claim.begin()
+            write_yaml(run.config, files.config_file)
+            job = self._launcher.submit(run.folder, run.config.train.processes)
+        except BaseException:
+            claim.give_back()
+            raise
+        if job is None:
+            claim.end()
+            return None
+        claim.submitted(self._launcher.name, job.id, job.device)
+        return _Submitted(run, claim, job, before, files.saved_step)
+
+    # --- ending ----------------------------------------------------------------------------------------------------
+
+    def _look_at(self, each: _Submitted) -> None:
+        """See whether a run of ours has ended, and how; its folder says so, not its job."""
+        run = each.run
+        if self._launcher.state(each.job) is not JobState.ENDED:
+            if not each.asked and stop_request(run.folder).is_file():
+                each.asked = True
+                self._launcher.stop(each.job)
+            return
+        ended = how_it_ended(run.folder, each.before)  # before we let go: then the folder may be somebody else's
+        cut_off = ended in (Status.WAITING, Status.INTERRUPTED)
+        if cut_off and stop_request(run.folder).is_file():
+            ended, cut_off = Status.INTERRUPTED, False
+        if cut_off:
+            saved = RunFolder(run.folder).saved_step
+            self._fruitless[run.name] = 0 if saved > each.saved_step else self._fruitless[run.name] + 1
+        given_up = cut_off and self._fruitless[run.name] >= _ATTEMPTS
+        self._submitted.remove(each)
+        each.claim.end(failed=given_up)
+        if cut_off and not given_up:
+            self._display.cut_off(run, saved)
+            self._waiting.insert(0, run)
+        else:
+            self._note_end(run, Status.FAILED if given_up else ended)
+
+    def _drop_what_others_ended(self) -> None:
+        """Runs that another coordinator, or a worker that outlived its own, has brought to an end."""
+        for run in list(self._waiting):
+            if not RunFolder(run.folder).finished and is_claimed(run.folder):
+                continue
+            ended = self._ended_elsewhere(run)
+            if ended is not None:
+                self._waiting.remove(run)
+                self._note_end(run, ended, "failed with another coordinator")
+
+    def _ended_elsewhere(self, run: StudyRun) -> Status | None:
+        """How a run that nobody works on has ended, if there is nothing left to start.
+
+        What failed before we came is tried again; what fails for another coordinator meanwhile is not.
+        """
+        files = RunFolder(run.folder)
+        if files.finished:
+            files.refuse_other(run.config)
+            return Status.FINISHED
+        if how_it_ended(run.folder) is Status.DIVERGED and _is_of(run):
+            return Status.DIVERGED
+        if stop_request(run.folder).is_file():
+            return Status.INTERRUPTED
+        return Status.FAILED if how_it_ended(run.folder, self._before[run.name]) is Status.FAILED else None
+
+    def _note_end(self, run: StudyRun, status: Status, failure: str = "failed") -> None:
+        if status is Status.FINISHED:
+            self._tidy(run)
+            self._display.finished(status_of(run))
+            return
+        self._ended.setdefault(status, []).append(run)
+        if status is Status.FAILED:
+            self._display.ended(run, failure, last_lines(run.folder))
+        elif status is Status.DIVERGED:
+            self._display.ended(run, "diverged", [status_of(run).reason or "the loss is not a number"])
+        else:
+            self._display.ended(run, "stopped", [])
+
+    def _tidy(self, run: StudyRun) -> None:
+        files = RunFolder(run.folder)
+        if files.finished and not self._keep_checkpoints:
+            shutil.rmtree(files.checkpoint_folder, ignore_errors=True)
+
+
+def _is_of(run: StudyRun) -> bool:
+    """Whether the folder holds this very run: with other settings it may not diverge again."""
+    with contextlib.suppress(OSError, ValueError, OelmError):
+        return RunFolder(run.folder).config().fingerprint == run.config.fingerprint
+    return False

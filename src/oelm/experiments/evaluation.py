@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from oelm.config.record import Evaluation
+from oelm.data.labelled_sets import Encoded
 from oelm.experiments.subjects import Subject
-from oelm.tasks.classification import Classification, Encoded
+from oelm.tasks.classification import Classification
 from oelm.tasks.task import Batch
 from oelm.train.checkpoint import Checkpoints, Progress, load_weights
 from oelm.train.engine import Engine
@@ -38,7 +39,7 @@ def _evaluation(
     checkpoint: Literal["last", "best"],
     step: int,
 ) -> Evaluation:
-    """One pass over the set; everything else follows from its scores."""
+    """One pass over the set; all measures are computed from its logits."""
     answered = _Answered(_scores(engine, task, examples))
     everything = {"labels": torch.from_numpy(examples.labels), "places": torch.arange(len(examples))}
     return Evaluation(
@@ -62,12 +63,12 @@ def _scores(engine: Engine, task: Classification, examples: Encoded) -> Tensor:
 
 
 class _Answered(nn.Module):
-    """A model that has answered already."""
+    """Stands in for a model whose logits have been computed."""
 
     def __init__(self, logits_NC: Tensor) -> None:
         super().__init__()
         self._logits_NC = logits_NC
 
     def forward(self) -> Tensor:
-        """The answer."""
+        """The logits."""
         return self._logits_NC

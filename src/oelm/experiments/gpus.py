@@ -9,11 +9,9 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
 
-from oelm.base.errors import ConfigError
-
 _GIB = 1 << 30
 _BLIND_SECONDS = 10.0
-"""Who has not looked for so long does not know what happened meanwhile."""
+"""After a gap of this length between two looks, a GPU may have been used in between."""
 
 
 @dataclass(frozen=True)
@@ -24,16 +22,8 @@ class GpuReading:
     uuid: str
     name: str
     processes: tuple[int, ...]
-    """Ids of all processes on it, whoever's they are."""
+    """Ids of all processes on it, of any user."""
     free_bytes: int
-
-
-@dataclass(frozen=True)
-class IdleRule:
-    """When a GPU counts as idle. A container may hide the processes of others, but not the memory that they use."""
-
-    free_bytes: int = 8 * _GIB
-    seconds: float = 30.0
 
 
 def read_gpus() -> tuple[GpuReading, ...]:
@@ -102,12 +92,14 @@ def _is_allowed(reading: GpuReading, allowed: Sequence[str] | None) -> bool:
 
 @dataclass
 class IdleGpus:
-    """Remembers since when each GPU has looked idle.
+    """Remembers since when each GPU has looked idle: no process and so much memory free, for so long.
 
-    A foreign process, memory in use, or a while in which nobody looked starts the wait anew.
+    A foreign process, memory in use, or a while in which nobody looked starts the wait anew. (A container may hide the
+    processes of others, but not the memory that they use.)
     """
 
-    rule: IdleRule
+    free_bytes: int
+    seconds: float
     read: Callable[[], tuple[GpuReading, ...]] = read_gpus
     clock: Callable[[], float] = time.monotonic
     _since: dict[str, float] = field(default_factory=dict)
@@ -129,7 +121,7 @@ class IdleGpus:
         return [
             reading
             for reading in readings
-            if reading.uuid in self._since and now - self._since[reading.uuid] >= self.rule.seconds
+            if reading.uuid in self._since and now - self._since[reading.uuid] >= self.seconds
         ]
 
     def complaints(self) -> list[str]:
@@ -138,24 +130,13 @@ class IdleGpus:
         for reading in self._seen.values():
             if reading.processes:
                 found.append(f"GPU {reading.index} has {len(reading.processes)} process(es)")
-            elif reading.free_bytes < self.rule.free_bytes:
+            elif reading.free_bytes < self.free_bytes:
                 found.append(f"GPU {reading.index} has {reading.free_bytes / _GIB:.1f} GiB free")
             elif reading.uuid in self._since:
                 waited = self.clock() - self._since[reading.uuid]
-                if waited < self.rule.seconds:
-                    found.append(f"GPU {reading.index} idle for {waited:.0f} of {self.rule.seconds:.0f} s")
+                if waited < self.seconds:
+                    found.append(f"GPU {reading.index} idle for {waited:.0f} of {self.seconds:.0f} s")
         return found
 
     def _busy(self, reading: GpuReading) -> bool:
-        return bool(reading.processes) or reading.free_bytes < self.rule.free_bytes
-
-
-def require_gpus(needed: int) -> tuple[GpuReading, ...]:
-    """All GPUs, or an error that says why there are none."""
-    readings = read_gpus()
-    if len(readings) < needed:
-        raise ConfigError(
-            f"{needed} GPU(s) needed and NVML shows {len(readings)}",
-            "check `nvidia-smi` and CUDA_VISIBLE_DEVICES, or use --on cpu",
-        )
-    return readings
+        return bool(reading.processes) or reading.free_bytes < self.free_bytes

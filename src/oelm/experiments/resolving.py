@@ -1,155 +1,107 @@
-"""From a cell of a study to a complete config: on data that is there, or, for a plan, on data that is still to come."""
+"""From a request to the complete config: data and model are read, or, for a plan, taken as far as they are known."""
 
 import time
-from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import assert_never
 
-from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 
-from oelm.config.finetune import FinetuneRequest
-from oelm.config.labelled import LabelledData, LabelledSource
+from oelm.base.errors import ConfigError
+from oelm.config.labelled import Columns, HubTask, LabelledData, LabelledFile, LabelledSource, LocalTables
 from oelm.config.manifest import TokenizerKind
 from oelm.config.method import Method
 from oelm.config.methods import parse_method
-from oelm.config.model import GPT2_VOCABULARY
-from oelm.config.pretrained import HuggingFaceModel
-from oelm.config.request import TrainRequest, resolve_on
+from oelm.config.model import GPT2_VOCABULARY, GPTConfig, GPTFromRun, HuggingFaceModel
+from oelm.config.request import FinetuneRequest, TrainRequest, finetune_on, model_config, resolve, resolve_on
 from oelm.config.run import DataConfig, ModelConfig, RunConfig
-from oelm.config.settings import Settings, describe
+from oelm.data.labelled import label_names, read_table, split_training
+from oelm.data.labelled_hub import LABELLED_SETS, known_set
+from oelm.data.labelled_sets import fixed_source, read_labelled, tokenizer_part
 from oelm.data.prepare import BusyFolderError, prepare
 from oelm.data.request import PrepareRequest
+from oelm.data.tokenizer import load_tokenizer
 from oelm.data.tokens import MANIFEST_FILE, read_manifest
-from oelm.experiments.finetune import finetune_config, finetune_parts, split_sizes
-from oelm.experiments.matrix import Cell, Resolve
-from oelm.experiments.planned_models import training_set
-from oelm.experiments.study import Prepared
-from oelm.experiments.study_file import StudyFile
+from oelm.experiments.matrix import Resolve
+from oelm.experiments.study import PreparedTokens, Study, StudyCell, StudyData
+from oelm.experiments.trained_run import trained_digest
+from oelm.train.folder import RunFolder
 
+FROM_SCRATCH = "gpt"
 NOT_YET = "not prepared yet"
 """Stands for the digest of data and models that a plan has not seen."""
 
+_DEFAULT_METHOD = "oelm"
 _BYTES_VOCABULARY = 257
 _BUSY_SECONDS = 2.0
-S = TypeVar("S", bound=Settings)
+_UNKNOWN_CLASSES = ("0", "1")
+
+_Parts = tuple[ModelConfig, Method, LabelledData]
 
 
-def resolve_on_data(file: StudyFile, tokens: Path, console: Console) -> Resolve:
-    """Prepare what is not there yet (waiting for another process that does the same); then resolve on it."""
-    if file.study.finetune is not None:
-        return _resolve_finetune_once(file)
-    folders = {name: _prepared_folder(file, name, tokens, console) for name in file.study.data}
-    seen = {name: _seen(folder) for name, folder in folders.items()}
+def resolve_on_data(study: Study, tokens: Path, console: Console) -> Resolve:
+    """Prepare what is not there yet, waiting for another process that does the same; then resolve on it."""
+    folders = {name: _token_folder(data, tokens / name, console) for name, data in study.data.items()}
+    parts: dict[str, _Parts] = {}
 
-    def resolve(cell: Cell, changes: Mapping[str, Any]) -> RunConfig:
-        return resolve_on(_train_request(file, cell, changes), *seen[cell.data])
+    def resolve_cell(cell: StudyCell) -> RunConfig:
+        request, folder = cell.request, folders[cell.data]
+        if isinstance(request, FinetuneRequest):
+            # Runs that differ in learning rate, seed and length share model and data, which are large: read them once.
+            key = request.model_dump_json(exclude={"lr", "seed", "epochs"})
+            if key not in parts:
+                parts[key] = _finetune_parts(request)
+            return finetune_on(request, *parts[key])
+        assert folder is not None, "a study that trains from scratch has text or tokens"
+        return resolve(request, read_manifest(folder), str(folder))
 
-    return resolve
-
-
-def _resolve_finetune_once(file: StudyFile) -> Resolve:
-    """Runs that differ in learning rate, seed and length share model and data, which are large: read them once."""
-    parts: dict[str, tuple[ModelConfig, Method, LabelledData]] = {}
-
-    def resolve(cell: Cell, changes: Mapping[str, Any]) -> RunConfig:
-        request = _finetune_request(file, cell, changes)
-        key = request.model_dump_json(exclude={"lr", "seed", "epochs"})
-        if key not in parts:
-            parts[key] = finetune_parts(request)
-        return finetune_config(request, *parts[key])
-
-    return resolve
+    return resolve_cell
 
 
-def resolve_for_plan(file: StudyFile, tokens: Path) -> Resolve:
+def resolve_for_plan(study: Study, tokens: Path) -> Resolve:
     """Resolve without preparing or fetching anything: what is not there is taken from what the file asks for."""
-    if file.study.finetune is not None:
-        return lambda cell, changes: _planned_finetune(_finetune_request(file, cell, changes))
 
-    def resolve(cell: Cell, changes: Mapping[str, Any]) -> RunConfig:
-        request = _corpus(file, cell.data)
-        folder = Path(request.tokens) if isinstance(request, Prepared) else tokens / cell.data
-        if isinstance(request, Prepared) or (folder / MANIFEST_FILE).is_file():
-            vocabulary, data = _seen(folder)
-        else:
-            vocabulary = _vocabulary(request)
-            data = DataConfig(folder=str(folder), name=cell.data, digest=NOT_YET)
-        return resolve_on(_train_request(file, cell, changes), vocabulary, data)
+    def resolve_cell(cell: StudyCell) -> RunConfig:
+        request, data = cell.request, study.data[cell.data]
+        if isinstance(request, FinetuneRequest):
+            return _planned_finetune(request)
+        folder = Path(data.tokens) if isinstance(data, PreparedTokens) else tokens / cell.data
+        if isinstance(data, PrepareRequest) and not (folder / MANIFEST_FILE).is_file():
+            planned = DataConfig(folder=str(folder), name=cell.data, digest=NOT_YET)
+            return resolve_on(request, _vocabulary(data), planned)
+        return resolve(request, read_manifest(folder), str(folder))
 
-    return resolve
+    return resolve_cell
 
 
-def _prepared_folder(file: StudyFile, name: str, tokens: Path, console: Console) -> Path:
-    request = _corpus(file, name)
-    if isinstance(request, Prepared):
-        return Path(request.tokens)
+def resolve_finetune(request: FinetuneRequest) -> RunConfig:
+    """The complete config of a run whose data and model are there, or can be fetched."""
+    return finetune_on(request, *_finetune_parts(request))
+
+
+def _token_folder(data: StudyData, folder: Path, console: Console) -> Path | None:
+    """The token files that runs read; labelled text has none."""
+    match data:
+        case PreparedTokens(tokens=tokens):
+            return Path(tokens)
+        case PrepareRequest():
+            return _prepared(data, folder, console)
+        case _:
+            return None
+
+
+def _prepared(request: PrepareRequest, folder: Path, console: Console) -> Path:
     said = False
     while True:
         try:
-            prepare(request, tokens / name)
+            prepare(request, folder)
         except BusyFolderError:
             if not said:
-                console.print(f"{tokens / name}: another process is preparing it; waiting", highlight=False)
+                console.print(f"{folder}: another process is preparing it; waiting", highlight=False)
             said = True
             time.sleep(_BUSY_SECONDS)
         else:
-            return tokens / name
-
-
-def _seen(folder: Path) -> tuple[int, DataConfig]:
-    manifest = read_manifest(folder)
-    data = DataConfig(folder=str(folder), name=manifest.name, digest=manifest.digest)
-    return manifest.tokenizer.vocabulary, data
-
-
-def _corpus(file: StudyFile, name: str) -> PrepareRequest | Prepared:
-    values = file.study.data[name]
-    if "tokens" in values:
-        return _parsed(file, Prepared, values, ("data", name))
-    return _parsed(file, PrepareRequest, {"name": name, **values}, ("data", name))
-
-
-def _labelled(file: StudyFile, name: str) -> LabelledSource:
-    adapter: TypeAdapter[LabelledSource] = TypeAdapter(LabelledSource)
-    try:
-        return adapter.validate_python({"name": name, **file.study.data[name]})
-    except ValidationError as error:
-        raise file.complaint(("data", name), describe(error)) from error
-
-
-def _parsed(file: StudyFile, kind: type[S], values: Mapping[str, Any], place: tuple[str, ...]) -> S:
-    try:
-        return kind.model_validate(values)
-    except ValidationError as error:
-        raise file.complaint((*place, *error.errors()[0]["loc"]), describe(error)) from error
-
-
-def _train_request(file: StudyFile, cell: Cell, changes: Mapping[str, Any]) -> TrainRequest:
-    return _requested(file, TrainRequest, cell, {**cell.settings(file.study), **changes})
-
-
-def _finetune_request(file: StudyFile, cell: Cell, changes: Mapping[str, Any]) -> FinetuneRequest:
-    values = {**cell.settings(file.study), **changes, "source": _labelled(file, cell.data)}
-    return _requested(file, FinetuneRequest, cell, values)
-
-
-def _requested(file: StudyFile, kind: type[S], cell: Cell, values: Mapping[str, Any]) -> S:
-    """Parse the settings of a run; a wrong one is traced back to where the file sets it."""
-    try:
-        return kind.model_validate(values)
-    except ValidationError as error:
-        setting = str(error.errors()[0]["loc"][0]) if error.errors()[0]["loc"] else ""
-        raise file.complaint(_place_of(file, cell, setting), describe(error)) from error
-
-
-def _place_of(file: StudyFile, cell: Cell, setting: str) -> tuple[str | int, ...]:
-    study = file.study
-    if setting in cell.arm.settings:
-        return ("arms", study.arms.index(cell.arm), "settings", setting)
-    if setting in study.axes:
-        return ("axes", setting)
-    return ("train" if study.finetune is None else "finetune", setting)
+            return folder
 
 
 def _vocabulary(request: PrepareRequest) -> int:
@@ -162,18 +114,92 @@ def _vocabulary(request: PrepareRequest) -> int:
             return request.vocabulary
 
 
-def _planned_finetune(request: FinetuneRequest) -> RunConfig:
-    """The config as far as it is known without data and model; of unknown data, one step an epoch is a stand-in."""
-    model = HuggingFaceModel(
+# --- fine-tuning: model, method and data, which have to be read to be known ---------------------------------------
+
+
+def _finetune_parts(request: FinetuneRequest) -> _Parts:
+    model, method = _model_and_method(request)
+    data = _labelled_data(request, model)
+    if isinstance(model, HuggingFaceModel):  # what it cannot read is refused before the run begins
+        from oelm.surgery.model_folder import model_folder
+        from oelm.surgery.pretrained import check_classifier
+
+        check_classifier(model_folder(model.source, model.revision), request.max_length)
+    return model, method, data
+
+
+def _model_and_method(request: FinetuneRequest) -> tuple[ModelConfig, Method]:
+    """The method is `oelm` where none is given; a GPT from a run keeps its own."""
+    folder, method = RunFolder(Path(request.model)), parse_method(request.method or _DEFAULT_METHOD)
+    if request.model == FROM_SCRATCH:
+        return _gpt_from_scratch(request), method
+    if folder.config_file.is_file():
+        return _gpt_from_run(request, folder)
+    from oelm.surgery.model_folder import model_digest, model_folder
+
+    return _pretrained(request, model_digest(model_folder(request.model, request.revision))), method
+
+
+def _pretrained(request: FinetuneRequest, digest: str) -> HuggingFaceModel:
+    return HuggingFaceModel(
         source=request.model,
         revision=request.revision,
-        digest=NOT_YET,
+        digest=digest,
         attention=request.attention,
         train_biases=request.train_biases,
     )
+
+
+def _gpt_from_scratch(request: FinetuneRequest) -> GPTConfig:
+    if request.tokenizer is None:
+        raise ConfigError(
+            "a GPT from scratch needs a tokenizer",
+            "add --tokenizer FILE, such as the tokenizer.json of a folder that `oelm prepare` made",
+        )
+    size = TrainRequest(style=request.style, size=request.size, seq_len=request.max_length, dropout=request.dropout)
+    return model_config(size, load_tokenizer(Path(request.tokenizer)).get_vocab_size())
+
+
+def _gpt_from_run(request: FinetuneRequest, folder: RunFolder) -> tuple[GPTFromRun, Method]:
+    if not folder.finished:
+        raise ConfigError(f"{folder.path} holds an unfinished run", "finish it: oelm train --resume --out-dir ...")
+    trained = folder.record()
+    if request.method and parse_method(request.method) != trained.config.method:
+        raise ConfigError(
+            f"{folder.path} was trained as {trained.method}, and a trained model keeps its method",
+            "leave --method out",
+        )
+    digest = trained_digest(folder, request.checkpoint)
+    return GPTFromRun(folder=str(folder.path), checkpoint=request.checkpoint, digest=digest), trained.config.method
+
+
+def _labelled_data(request: FinetuneRequest, model: ModelConfig) -> LabelledData:
+    source = fixed_source(request.source)
+    labelled = read_labelled(source)
+    own = request.tokenizer if isinstance(model, GPTConfig) else None
+    tokenizer = tokenizer_part(own)
+    count = len(labelled.train)
+    trained_on, held_out = request.split_sizes(count)
+    split_training(count, train_examples=request.train_examples, holdout_examples=held_out, seed=request.data_seed)
+    return LabelledData(
+        source=source,
+        labels=label_names([labelled.train]),
+        train_examples=trained_on,
+        holdout_examples=held_out,
+        max_length=request.max_length,
+        seed=request.data_seed,
+        tokenizer=own,
+        tokenizer_digest=next(iter(tokenizer), None),
+        digest=labelled.digest(*tokenizer),
+    )
+
+
+def _planned_finetune(request: FinetuneRequest) -> RunConfig:
+    """The config as far as it is known without data and model; of unknown data, one step an epoch is a stand-in."""
     labels, count = training_set(request.source)
-    per_step = request.batch_size * request.accumulate * request.processes
-    trained_on, held_out = split_sizes(request, count) if count else (request.train_examples or per_step, 1)
+    trained_on, held_out = (request.train_examples or request.examples_per_step, 1)
+    if count:
+        trained_on, held_out = request.split_sizes(count)
     data = LabelledData(
         source=request.source,
         labels=labels,
@@ -183,4 +209,27 @@ def _planned_finetune(request: FinetuneRequest) -> RunConfig:
         seed=request.data_seed,
         digest=NOT_YET,
     )
-    return finetune_config(request, model, parse_method(request.method or "oelm"), data)
+    return finetune_on(request, _pretrained(request, NOT_YET), parse_method(request.method or _DEFAULT_METHOD), data)
+
+
+def training_set(source: LabelledSource) -> tuple[tuple[str, ...], int | None]:
+    """Classes and number of training examples: as published, or as read from a local file.
+
+    Of a file that is not here the number is None, and the classes are those of the set whose name it bears, else two.
+    """
+    match source:
+        case HubTask():
+            known = known_set(source)
+            return known.labels, known.train_examples
+        case LocalTables(train=train) if Path(train.path).is_file():
+            return _read_training_set(train, source.columns)
+        case LocalTables(name=name):
+            return LABELLED_SETS[name].labels if name in LABELLED_SETS else _UNKNOWN_CLASSES, None
+        case _:
+            assert_never(source)
+
+
+@lru_cache(maxsize=4)
+def _read_training_set(train: LabelledFile, columns: Columns) -> tuple[tuple[str, ...], int]:
+    examples = read_table(train, columns)
+    return label_names([examples]), len(examples)

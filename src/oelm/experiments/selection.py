@@ -10,13 +10,16 @@ from pathlib import Path
 
 from oelm.base.errors import CheckpointError
 from oelm.base.files import write_text
+from oelm.config.measure import Measure
 from oelm.config.settings import Settings
 from oelm.config.study import Choice, ChosenBy, Trial
-from oelm.experiments.matrix import Cell, Resolve, StudyRun, tuning_run, tuning_runs
-from oelm.experiments.parabola import rounded, vertex
-from oelm.experiments.standing import Stage, standing
-from oelm.experiments.study import Study, TuningPlan
+from oelm.experiments.matrix import StudyRun, StudyRuns, chosen_by, main_measure
+from oelm.experiments.run_status import Status, status_of
+from oelm.experiments.study import TuningPlan
 from oelm.train.folder import RunFolder
+
+_DIGITS = 4
+"""Significant digits of a refined rate: it is written the same everywhere, and more would be false precision."""
 
 
 class Selection(Settings):
@@ -25,26 +28,21 @@ class Selection(Settings):
     choices: tuple[Choice, ...]
 
     @property
-    def rates(self) -> dict[str, float]:
-        """The chosen learning rate of each cell."""
-        return {choice.cell: choice.lr for choice in self.choices}
-
-    @property
     def by_cell(self) -> dict[str, Choice]:
         """How each of them was chosen."""
         return {choice.cell: choice for choice in self.choices}
 
 
-def all_tuning_runs(study: Study, name: str, among: Sequence[Cell], out: Path, resolve: Resolve) -> list[StudyRun]:
-    """The grid of every cell, and those extensions that the runs which have ended call for.
+def all_tuning_runs(planned: StudyRuns) -> list[StudyRun]:
+    """The grid of every cell, and the extensions that are needed given the runs that have ended.
 
-    A function of the folders alone: whoever looks sees the same. When all of these have ended and it gives no more,
-    the choice can be made.
+    A function of the folders alone: every process gets the same. When all of these runs have ended and there are no
+    further extensions, the choice can be made.
     """
-    runs, plan = tuning_runs(study, name, among, out, resolve), study.tuning
+    runs, plan = planned.tuning(), planned.study.tuning
     for _ in range(plan.extend if plan else 0):
         more = [
-            tuning_run(study, name, own[0].cell, out, resolve, rate)
+            planned.trial(own[0].cell, rate)
             for own in _by_cell(runs).values()
             if plan and (rate := _beyond(plan, own)) is not None
         ]
@@ -56,8 +54,12 @@ def all_tuning_runs(study: Study, name: str, among: Sequence[Cell], out: Path, r
 
 def select(runs: Sequence[StudyRun], plan: TuningPlan) -> Selection:
     """Choose for every cell, all of whose runs have ended; a diverged run counts as the worst."""
-    cells = _by_cell(runs).items()
-    return Selection(choices=tuple(choose(cell, _trials(own, plan), refine=plan.refine) for cell, own in cells))
+    return Selection(
+        choices=tuple(
+            choose(cell, _trials(own, plan), main_measure(own[0].config), refine=plan.refine)
+            for cell, own in _by_cell(runs).items()
+        )
+    )
 
 
 def select_where_ended(runs: Sequence[StudyRun], plan: TuningPlan) -> Selection:
@@ -67,28 +69,28 @@ def select_where_ended(runs: Sequence[StudyRun], plan: TuningPlan) -> Selection:
 
 
 def write_selection(selection: Selection, path: Path) -> None:
-    """Write it down: two coordinators write the same."""
+    """Write it to a file; two coordinators write the same content."""
     write_text(path, selection.model_dump_json(indent=2) + "\n")
 
 
-def choose(cell: str, trials: Sequence[Trial], *, refine: bool) -> Choice:
-    """The learning rate that the rule gives for these trials, which are in ascending order."""
-    best = _best(trials)
+def choose(cell: str, trials: Sequence[Trial], measure: Measure, *, refine: bool) -> Choice:
+    """The learning rate that the rule chooses from these trials, which are sorted by rate."""
+    best = _best(trials, measure)
     if trials[best].loss is None:
         raise CheckpointError(f"every learning rate of {cell} diverged", "add smaller ones to tuning.grid")
     at_edge = best in (0, len(trials) - 1)
     rate, by = trials[best].lr, ChosenBy.BEST
     if refine:
-        rate, by = (rate, ChosenBy.BEST_AT_EDGE) if at_edge else _refined(trials[best - 1 : best + 2])
+        rate, by = (rate, ChosenBy.BEST_AT_EDGE) if at_edge else _refined(trials[best - 1 : best + 2], measure)
     return Choice(cell=cell, lr=rate, at_edge=at_edge, trials=tuple(trials), best=trials[best].lr, by=by)
 
 
-def _refined(three: Sequence[Trial]) -> tuple[float, ChosenBy]:
+def _refined(three: Sequence[Trial], measure: Measure) -> tuple[float, ChosenBy]:
     """The best trial between its neighbours."""
     best = three[1].lr
     if any(trial.loss is None for trial in three):
         return best, ChosenBy.BEST_BESIDE_DIVERGED
-    found = vertex([trial.lr for trial in three], [_badness(trial)[0] for trial in three])
+    found = vertex([trial.lr for trial in three], [_badness(trial, measure)[0] for trial in three])
     return (best, ChosenBy.BEST_WITHOUT_CURVATURE) if found is None else (found, ChosenBy.VERTEX)
 
 
@@ -97,7 +99,7 @@ def _beyond(plan: TuningPlan, own: Sequence[StudyRun]) -> float | None:
     if not _have_ended(own):
         return None
     trials = _trials(own, plan)
-    best = _best(trials)
+    best = _best(trials, main_measure(own[0].config))
     if best == 0:
         return rounded(trials[0].lr / plan.factor)
     return rounded(trials[-1].lr * plan.factor) if best == len(trials) - 1 else None
@@ -111,7 +113,7 @@ def _by_cell(runs: Sequence[StudyRun]) -> Mapping[str, list[StudyRun]]:
 
 
 def _have_ended(runs: Sequence[StudyRun]) -> bool:
-    return all(standing(run).stage in (Stage.FINISHED, Stage.DIVERGED) for run in runs)
+    return all(status_of(run).status in (Status.FINISHED, Status.DIVERGED) for run in runs)
 
 
 def _trials(runs: Sequence[StudyRun], plan: TuningPlan) -> list[Trial]:
@@ -122,22 +124,44 @@ def _trial(run: StudyRun, plan: TuningPlan) -> Trial:
     lr = run.config.optim.lr
     extension = lr not in plan.grid
     if RunFolder(run.folder).finished:
-        result = RunFolder(run.folder).record().result
-        return Trial(lr=lr, loss=result.loss, accuracy=result.measures.get("accuracy"), extension=extension)
-    if standing(run).stage is Stage.DIVERGED:
+        result, by = RunFolder(run.folder).record().result, chosen_by(run.config)
+        value = None if by == "loss" else result.measures[by]
+        return Trial(lr=lr, loss=result.loss, value=value, extension=extension)
+    if status_of(run).status is Status.DIVERGED:
         return Trial(lr=lr, loss=None, extension=extension)
     raise CheckpointError(
         f"the tuning run {run.name} has no record, so no learning rate can be chosen",
-        f"read {run.folder / 'console.log'}, mend the cause and run the same command again",
+        f"read {run.folder / 'console.log'}, correct the cause and run the same command again",
     )
 
 
-def _best(trials: Sequence[Trial]) -> int:
+def _best(trials: Sequence[Trial], measure: Measure) -> int:
     """The place of the best; where all diverged, the lowest rate."""
-    return min(range(len(trials)), key=lambda place: _badness(trials[place]))
+    return min(range(len(trials)), key=lambda place: _badness(trials[place], measure))
 
 
-def _badness(trial: Trial) -> tuple[float, float]:
-    """By accuracy where there is one (ties: the lower loss), else by loss."""
+def _badness(trial: Trial, measure: Measure) -> tuple[float, float]:
+    """By the measure's value where it is not the loss (ties: the lower loss), else by loss."""
     loss = math.inf if trial.loss is None else trial.loss
-    return (-trial.accuracy, loss) if trial.accuracy is not None else (loss, 0.0)
+    return (measure.sign * trial.value, loss) if trial.value is not None else (loss, 0.0)
+
+
+def vertex(rates: Sequence[float], scores: Sequence[float]) -> float | None:
+    """Where the parabola through three points (log rate, score) has its minimum; None if it has none.
+
+    With x = log(rate) relative to the middle one and f the score,
+        f(x) = f_1 + b x + c x^2   and the vertex is   x* = -b / 2c.
+    """
+    left, middle, right = (math.log(rate) for rate in rates)
+    a, b = left - middle, right - middle
+    low, high = (scores[0] - scores[1]) / a, (scores[2] - scores[1]) / b
+    curvature = (high - low) / (b - a)
+    if not curvature > 0:
+        return None
+    slope = low - curvature * a
+    return rounded(math.exp(middle - slope / (2 * curvature)))
+
+
+def rounded(rate: float) -> float:
+    """A rate with few digits."""
+    return float(f"{rate:.{_DIGITS}g}")

@@ -14,30 +14,51 @@ primary: oelm
 """
 
 import math
-from itertools import pairwise
-from pathlib import PurePath
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise, product
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Discriminator, Field, Tag, ValidationError, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
-from oelm.base.errors import OelmError
-from oelm.config.finetune import FinetuneRequest
+from oelm.base.errors import ConfigError, OelmError
+from oelm.config.labelled import HubTask, LocalTables
 from oelm.config.methods import parse_method
-from oelm.config.request import TrainRequest
-from oelm.config.settings import Settings
+from oelm.config.request import FinetuneRequest, RunRequest, TrainRequest
+from oelm.config.settings import Settings, located_error
+from oelm.config.yaml_file import YamlFile
+from oelm.data.request import PrepareRequest
 
 _SET_BY_THE_STUDY = frozenset({"method", "seed", "source"})
 _EQUAL_FACTORS = 0.01
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9.,_+=-]*$"
+_Name = Annotated[str, Field(pattern=_NAME)]
 
 
-class Prepared(Settings):
+class PreparedTokens(Settings):
     """Token files that `oelm prepare` has made."""
 
     tokens: str
 
 
-class Reported(Settings):
+def _kind_of_data(values: Any) -> str:
+    given = values if isinstance(values, dict) else {}
+    return "tokens" if "tokens" in given else str(given.get("kind", "text"))
+
+
+StudyData = Annotated[
+    Annotated[PreparedTokens, Tag("tokens")]
+    | Annotated[PrepareRequest, Tag("text")]
+    | Annotated[LocalTables, Tag("files")]
+    | Annotated[HubTask, Tag("hub")],
+    Discriminator(_kind_of_data),
+]
+
+
+class ReportedFigures(Settings):
     """What somebody else reported for an arm; shown beside our own result, never mixed with it."""
 
     perplexity: float | None = None
@@ -47,14 +68,20 @@ class Reported(Settings):
     note: str | None = None
 
 
-class Arm(Settings):
+class StudyArm(Settings):
     """One method, and what only it has. `name` tells apart arms of one method; `id` is another study's name for it."""
 
     method: str
-    name: Annotated[str, Field(pattern=_NAME)]
+    name: _Name
     id: str | None = None
     settings: dict[str, Any] = Field(default_factory=dict)
-    reported: Reported | None = None
+    reported: ReportedFigures | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_method_may_stand_alone(cls, values: Any) -> Any:
+        values = {"method": values} if isinstance(values, str) else values
+        return {"name": values.get("method"), **values} if isinstance(values, dict) else values
 
     @field_validator("method")
     @classmethod
@@ -64,6 +91,22 @@ class Arm(Settings):
         except OelmError as error:
             raise ValueError(str(error)) from error
         return method
+
+
+@dataclass(frozen=True)
+class StudyCell:
+    """One arm at one point of the axes on one of the data sets: the runs in it differ in seed and learning rate."""
+
+    data: str
+    arm: StudyArm
+    name: str
+    """Unique in the study: the arm, with the point and the data where there are several."""
+    request: TrainRequest | FinetuneRequest
+    """What the file asks for: the settings of all runs, of this point and of this arm."""
+
+    def changed(self, **settings: Any) -> "StudyCell":
+        """The cell with other settings."""
+        return replace(self, request=self.request.changed(**settings))
 
 
 class TuningPlan(Settings):
@@ -109,11 +152,11 @@ class Study(Settings):
     title: str
     question: str | None = None
     kind: Literal["demonstration", "screening", "confirmation", "reproduction"] = "screening"
-    data: Annotated[dict[Annotated[str, Field(pattern=_NAME)], dict[str, Any]], Field(min_length=1)]
+    data: Annotated[dict[_Name, StudyData], Field(min_length=1)]
     """By name: what `prepare` is asked for, `{tokens: FOLDER}`, or labelled text for `finetune`."""
     train: dict[str, Any] | None = None
     finetune: dict[str, Any] | None = None
-    arms: Annotated[tuple[Arm, ...], Field(min_length=1)]
+    arms: Annotated[tuple[StudyArm, ...], Field(min_length=1)]
     axes: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = Field(default_factory=dict)
     tuning: TuningPlan | None = None
     seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = (0, 1, 2)
@@ -123,20 +166,17 @@ class Study(Settings):
     keep_checkpoints: bool = True
     """Whether a finished run keeps its weights; records, curves and logs are always kept."""
 
-    @field_validator("arms", mode="before")
+    @field_validator("data", mode="before")
     @classmethod
-    def _names_stand_for_arms(cls, arms: Any) -> Any:
-        if not isinstance(arms, list):
-            return arms
-        spelled = [{"method": arm} if isinstance(arm, str) else arm for arm in arms]
-        return [
-            {"name": arm.get("method"), **arm} if isinstance(arm, dict) else arm  # a bad one is pydantic's to refuse
-            for arm in spelled
-        ]
+    def _go_by_their_keys(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        named = {key: value for key, value in data.items() if isinstance(value, dict) and "tokens" not in value}
+        return {**data, **{key: {"name": key, **value} for key, value in named.items()}}
 
     @field_validator("arms")
     @classmethod
-    def _names_differ(cls, arms: tuple[Arm, ...]) -> tuple[Arm, ...]:
+    def _names_differ(cls, arms: tuple[StudyArm, ...]) -> tuple[StudyArm, ...]:
         names = [arm.name for arm in arms]
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise ValueError(f"two arms are called {twice}; give one of them another `name`")
@@ -150,66 +190,133 @@ class Study(Settings):
         return seeds
 
     @model_validator(mode="after")
-    def _is_one_kind_of_training(self) -> Self:
+    def _parts_fit(self) -> Self:
         if (self.train is None) == (self.finetune is None):
             raise ValueError("give either `train` (from scratch) or `finetune`, with the settings that all runs share")
-        return self
-
-    @model_validator(mode="after")
-    def _primary_is_an_arm(self) -> Self:
+        for name, data in self.data.items():
+            if isinstance(data, LocalTables | HubTask) == (self.finetune is None):
+                wanted = "text or tokens" if self.finetune is None else "labelled text (kind: files or hub)"
+                raise located_error(("data", name), f"{self._training} needs {wanted}")
         if self.primary not in [arm.name for arm in self.arms]:
-            raise ValueError(f"primary: there is no arm {self.primary!r}")
+            raise located_error(("primary",), f"there is no arm {self.primary!r}")
         return self
 
     @model_validator(mode="after")
-    def _tuning_seed_is_not_used_again(self) -> Self:
-        if self.tuning is not None and self.tuning.seed in self.seeds:
-            raise ValueError(f"tuning.seed: {self.tuning.seed} is also a seed of the final runs; choose another")
-        return self
-
-    @model_validator(mode="after")
-    def _halves_are_of_validation_documents(self) -> Self:
-        if self.tuning is None or self.tuning.validation == "whole":
+    def _tuning_fits(self) -> Self:
+        if self.tuning is None:
             return self
-        if self.finetune is not None:
-            raise ValueError(
-                "tuning.validation: fine-tuned arms are chosen on a hold-out and judged on evaluation sets already; "
-                "leave it out"
-            )
-        for where, values in self.places():
-            if "validation_half" in values:
-                raise ValueError(f"{where}.validation_half: tuning.validation sets it; leave one of them out")
+        if self.tuning.seed in self.seeds:
+            problem = f"{self.tuning.seed} is also a seed of the final runs; choose another"
+            raise located_error(("tuning", "seed"), problem)
+        halves = self.tuning.validation == "half"
+        if halves and self.finetune is not None:
+            problem = "fine-tuned arms are chosen on a hold-out and judged on evaluation sets already; leave it out"
+            raise located_error(("tuning", "validation"), problem)
+        for place, values in self._settings():
+            if "lr" in values:
+                raise located_error((*place, "lr"), "the learning rates are tuned; leave it out, or leave `tuning` out")
+            if halves and "validation_half" in values:
+                raise located_error((*place, "validation_half"), "tuning.validation sets it; leave one of them out")
         return self
 
     @model_validator(mode="after")
-    def _learning_rate_is_set_once(self) -> Self:
-        if self.tuning is not None:
-            for where, values in self.places():
-                if "lr" in values:
-                    raise ValueError(f"{where}.lr: the learning rates are tuned; leave it out, or leave `tuning` out")
+    def _settings_are_valid(self) -> Self:
+        assert self.cells
         return self
 
-    @model_validator(mode="after")
-    def _settings_are_known(self) -> Self:
-        known = (TrainRequest if self.finetune is None else FinetuneRequest).model_fields.keys() - _SET_BY_THE_STUDY
-        for where, values in self.places():
-            if unknown := next((name for name in values if name not in known), None):
-                raise ValueError(f"{where}.{unknown}: unknown setting; known are {', '.join(sorted(known))}")
-        return self
+    @cached_property
+    def cells(self) -> tuple[StudyCell, ...]:
+        """Data x points of the axes x arms."""
+        points = [dict(zip(self.axes, values, strict=True)) for values in product(*self.axes.values())]
+        return tuple(
+            StudyCell(data, arm, self._cell_name(data, arm, point), self._request(data, point, index))
+            for data in self.data
+            for point in points
+            for index, arm in enumerate(self.arms)
+        )
+
+    def chosen(self, only: Sequence[str]) -> tuple[StudyCell, ...]:
+        """The cells of the arms that are asked for by name, id or method; without any, all."""
+        for wanted in only:
+            if not any(wanted in (arm.name, arm.id, arm.method) for arm in self.arms):
+                names = ", ".join(f"{arm.name} ({arm.id})" if arm.id else arm.name for arm in self.arms)
+                raise ConfigError(f"the study has no arm {wanted!r}", f"give one of: {names}")
+        return tuple(
+            cell for cell in self.cells if not only or {cell.arm.name, cell.arm.id, cell.arm.method} & set(only)
+        )
 
     @property
-    def shared(self) -> dict[str, Any]:
-        """The settings of every run."""
-        return (self.train if self.finetune is None else self.finetune) or {}
+    def _training(self) -> Literal["train", "finetune"]:
+        return "train" if self.finetune is None else "finetune"
 
-    def places(self) -> list[tuple[str, dict[str, Any]]]:
-        """Where in the file settings of runs stand, the most particular first."""
-        arms = [(f"arms.{index}.settings", arm.settings) for index, arm in enumerate(self.arms)]
-        return [*arms, ("axes", dict(self.axes)), ("train" if self.finetune is None else "finetune", self.shared)]
+    def _cell_name(self, data: str, arm: StudyArm, point: dict[str, Any]) -> str:
+        varied = [f"{setting}={value}" for setting, value in point.items() if len(self.axes[setting]) > 1]
+        prefix = [data] if len(self.data) > 1 else []
+        return "-".join([*prefix, arm.name, *varied]).replace("/", "_").replace(" ", "")
+
+    def _settings(self) -> list[tuple[tuple[str | int, ...], dict[str, Any]]]:
+        """Where in the file settings of runs stand, the most general first."""
+        arms: list[tuple[tuple[str | int, ...], dict[str, Any]]]
+        arms = [(("arms", index, "settings"), arm.settings) for index, arm in enumerate(self.arms)]
+        return [((self._training,), getattr(self, self._training)), (("axes",), dict(self.axes)), *arms]
+
+    def _request(self, data: str, point: dict[str, Any], index: int) -> TrainRequest | FinetuneRequest:
+        """The settings of a cell as one value; a wrong one is an error at the place that sets it."""
+        shared, (axes, _), *arms = self._settings()
+        values: dict[str, Any] = {}
+        places: dict[str, tuple[str | int, ...]] = {}
+        for place, settings in (shared, (axes, point), arms[index]):
+            values |= settings
+            places |= {name: (*place, name) for name in settings}
+        given: dict[str, Any] = {"method": self.arms[index].method}
+        if self.finetune is not None:
+            given["source"] = self.data[data]
+        kind = TrainRequest if self.finetune is None else FinetuneRequest
+        for name in values.keys() & _SET_BY_THE_STUDY:
+            raise located_error(places[name], "the study's own `arms`, `seeds` and `data` say it; leave it out")
+        try:
+            return kind.model_validate({**values, **given})
+        except ValidationError as error:
+            raise _moved(error, kind, places, shared[0]) from error
 
 
-def study_name(path: str) -> str:
-    """`experiments/cpu/quick.yaml` is `cpu/quick`; a file elsewhere goes by its own name."""
-    parts = PurePath(path).with_suffix("").parts
-    below = parts[len(parts) - parts[::-1].index("experiments") :] if "experiments" in parts else parts[-1:]
-    return "/".join(below)
+def _moved(
+    error: ValidationError,
+    kind: type[RunRequest],
+    places: dict[str, tuple[str | int, ...]],
+    otherwise: tuple[str | int, ...],
+) -> ValidationError:
+    """The same complaints about the settings of a run, each at its place in the study."""
+    known = ", ".join(sorted(kind.model_fields.keys() - _SET_BY_THE_STUDY))
+    details = []
+    for each in error.errors():
+        name, *inner = each["loc"] or ("",)
+        unknown = each["type"] == "extra_forbidden"
+        problem = f"unknown setting; known are {known}" if unknown else each["msg"]
+        problem_type = PydanticCustomError("part" if unknown else each["type"], "{problem}", {"problem": problem})
+        loc = (*places.get(str(name), (*otherwise, name)), *inner)
+        details.append({"type": problem_type, "loc": loc, "input": each["input"]})
+    return ValidationError.from_exception_data("Study", details)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class StudyFile:
+    """A study and the file that it comes from."""
+
+    path: Path
+    study: Study
+
+    @classmethod
+    def read(cls, path: Path, overrides: Sequence[str] = ()) -> Self:
+        """Read a study, with `--set` overrides."""
+        file = YamlFile(path)
+        for override in overrides:
+            file.override(override)
+        return cls(path, file.parse(Study))
+
+    @property
+    def name(self) -> str:
+        """`experiments/cpu/quick.yaml` is `cpu/quick`; a file elsewhere goes by its own name."""
+        parts = self.path.with_suffix("").parts
+        below = parts[len(parts) - parts[::-1].index("experiments") :] if "experiments" in parts else parts[-1:]
+        return "/".join(below)

@@ -1,4 +1,4 @@
-"""What is trained on what: the only place where models, surgery, tasks and data meet."""
+"""Builds what a config describes: the only place where models, surgery, tasks and data meet."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -7,36 +7,32 @@ from typing import Any, Literal, assert_never
 
 from torch import nn
 
-from oelm.base.errors import CheckpointError, DataError
-from oelm.base.files import read_json
+from oelm.base.errors import DataError
 from oelm.config.labelled import LabelledData
-from oelm.config.model import GPTConfig
-from oelm.config.pretrained import GPTFromRun, HuggingFaceModel
+from oelm.config.model import GPTConfig, GPTFromRun, HuggingFaceModel
 from oelm.config.record import FlopCounts, LayerGeometry
 from oelm.config.run import DataConfig, RunConfig
-from oelm.config.settings import fingerprint
 from oelm.data.batches import TokenBatches, Tokens, ValidationWindows, half_of
+from oelm.data.labelled_sets import Encoded, Reader, TextTokenizer, encode_sets, read_labelled
 from oelm.data.tokenizer import load_tokenizer
-from oelm.data.tokens import TokenFolder, file_sha256
+from oelm.data.tokens import TokenFolder
 from oelm.data.verified import require_whole
-from oelm.experiments.labelled_text import Reader, TextTokenizer, encode_sets, read_labelled
+from oelm.experiments.trained_run import load_run, trained_digest
 from oelm.method.weights import Role, Weight
 from oelm.model.classifier import GPTClassifier
 from oelm.model.gpt import GPT
 from oelm.model.initialise import initialise, measure_geometry
 from oelm.model.ledger import count_flops, weight_table
-from oelm.tasks.classification import Classification, Encoded
+from oelm.tasks.classification import Classification
 from oelm.tasks.language_modelling import LanguageModelling
 from oelm.tasks.task import Task
-from oelm.train.checkpoint import Checkpoints, load_weights
 from oelm.train.engine import weight_dtype
 from oelm.train.flops import measure_flops
-from oelm.train.folder import RunFolder
 
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """The model as it is before the first step, and everything that a run needs to know of it."""
+    """The model before the first step, and everything that a run needs to know about it."""
 
     model: nn.Module
     table: tuple[Weight, ...]
@@ -56,7 +52,7 @@ def subject_of(config: RunConfig) -> Subject:
     """Build what the config describes, from its seed."""
     match config.data:
         case DataConfig() as data:
-            assert isinstance(config.model, GPTConfig), "RunConfig sees to it"
+            assert isinstance(config.model, GPTConfig), "RunConfig checks it"
             return _language_model(config, config.model, data)
         case LabelledData() as data:
             return _classifier(config, data)
@@ -121,7 +117,7 @@ def open_tokens(config: DataConfig) -> TokenFolder:
 
 
 def require_whole_data(config: RunConfig) -> None:
-    """Refuse token files that are not those of their manifest; labelled text is compared when it is read."""
+    """Refuse token files that do not match their manifest; labelled text is checked when it is read."""
     if isinstance(config.data, DataConfig):
         require_whole(open_tokens(config.data))
 
@@ -182,7 +178,7 @@ def _built_classifier(config: RunConfig, data: LabelledData) -> _Built:
                 )
             return _gpt(config, gpt, files.tokenizer_file, data)
         case GPTConfig():
-            assert data.tokenizer is not None, "RunConfig sees to it"
+            assert data.tokenizer is not None, "RunConfig checks it"
             return _gpt(config, build_model(config), Path(data.tokenizer), data)
         case _:
             assert_never(config.model)
@@ -214,53 +210,3 @@ def _gpt(config: RunConfig, gpt: GPT, tokenizer_file: Path, data: LabelledData) 
         reader=TextTokenizer(load_tokenizer(tokenizer_file), gpt.config.context),
         tokenizer=tokenizer_file.read_bytes(),
     )
-
-
-def load_run(folder: Path | str, which: str = "last") -> tuple[GPT, RunFolder]:
-    """The trained GPT of a run folder, from its `last` or its `best` checkpoint."""
-    files = RunFolder(Path(folder))
-    config, size = _language_model_config(files)
-    model = GPT(size, config.method).to(weight_dtype(config.train.precision))
-    load_weights(model, checkpoint_folder(files, which))
-    _require_own_tokenizer(files)
-    return model.eval(), files
-
-
-def _require_own_tokenizer(files: RunFolder) -> None:
-    """Refuse a tokenizer that is not the one that the run's manifest names; without either there is nothing to tell."""
-    if not files.tokenizer_file.is_file() or not files.manifest_file.is_file():
-        return
-    try:
-        expected = read_json(files.manifest_file)["data"]["tokenizer"]["sha256"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(
-            f"{files.manifest_file} is damaged: it does not name the run's tokenizer", "put it back from a copy"
-        ) from error
-    if file_sha256(files.tokenizer_file) != expected:
-        raise CheckpointError(
-            f"{files.tokenizer_file} is not the tokenizer that the run was trained with",
-            "copy tokenizer.json from the data folder that it was trained on",
-        )
-
-
-def checkpoint_folder(files: RunFolder, which: str) -> Path:
-    """The `last` or the `best` checkpoint of a run."""
-    return Checkpoints(files.checkpoint_folder, files.config().fingerprint).chosen(which)
-
-
-def trained_digest(files: RunFolder, which: str) -> str:
-    """Of all that makes a trained GPT: its settings, the weights of that checkpoint and its tokenizer."""
-    config, _ = _language_model_config(files)
-    weights = checkpoint_folder(files, which) / "model.safetensors"
-    return fingerprint([config.fingerprint, file_sha256(weights), file_sha256(files.tokenizer_file)])
-
-
-def _language_model_config(files: RunFolder) -> tuple[RunConfig, GPTConfig]:
-    if not files.config_file.is_file():
-        raise CheckpointError(
-            f"{files.path} is not a run folder (no config.yaml)", "give the --out-dir of a training run"
-        )
-    config = files.config()
-    if not isinstance(config.model, GPTConfig) or not isinstance(config.data, DataConfig):
-        raise CheckpointError(f"{files.path} holds no language model", "give the folder of an `oelm train` run")
-    return config, config.model

@@ -1,33 +1,36 @@
 """Plan and status of a study as tables that fit a terminal."""
 
 import math
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Sequence
 from statistics import fmean
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from oelm.config.measure import Measure
 from oelm.config.model import GPTConfig, Style
 from oelm.config.record import Record
-from oelm.experiments.matrix import Cell
-from oelm.experiments.plan import Plan, PlannedCell
-from oelm.experiments.standing import Stage, Standing
-from oelm.experiments.study import Reported, TuningPlan
+from oelm.experiments.matrix import StudyRun, main_measure
+from oelm.experiments.run_status import RunStatus, Status
+from oelm.experiments.study import ReportedFigures, TuningPlan
+from oelm.experiments.study_plan import PlannedCell, StudyPlan
+from oelm.train.folder import RunFolder
 
 _COLOURS = {
-    Stage.WAITING: "dim",
-    Stage.RUNNING: "cyan",
-    Stage.INTERRUPTED: "yellow",
-    Stage.FAILED: "red",
-    Stage.DIVERGED: "red",
-    Stage.FINISHED: "green",
+    Status.WAITING: "dim",
+    Status.RUNNING: "cyan",
+    Status.INTERRUPTED: "yellow",
+    Status.FAILED: "red",
+    Status.DIVERGED: "red",
+    Status.FINISHED: "green",
 }
 _SILENT_SECONDS = 60.0
 _NOTHING = "-"
 
 
-def plan_table(plan: Plan) -> Table:
-    """The arms with their weights and costs; counts to the digit, so names give way on a narrow terminal."""
+def plan_table(plan: StudyPlan) -> Table:
+    """The arms with their weights and costs. Counts are exact, so names are folded on a narrow terminal."""
     table = _table("arm")
     columns = [column for column in _plan_columns(plan) if any(cell != _NOTHING for cell in column[1])]
     for heading, _ in columns:
@@ -51,7 +54,7 @@ def tuning_rule(plan: TuningPlan) -> str:
     return "; ".join(parts)
 
 
-def _plan_columns(plan: Plan) -> list[tuple[str, list[str]]]:
+def _plan_columns(plan: StudyPlan) -> list[tuple[str, list[str]]]:
     """Headings with a cell for every row; a column in which there is nothing is left out."""
     rows, tuned = plan.rows, plan.study.tuning is not None
     return [
@@ -61,12 +64,12 @@ def _plan_columns(plan: Plan) -> list[tuple[str, list[str]]]:
         *((kind, [_count(row, kind) for row in rows]) for kind in ("trained", "frozen", "absent")),
         ("FLOPs", [_NOTHING if row.flops is None else f"{row.flops:.1e}".replace("e+", "e") for row in rows]),
         ("saved", [_NOTHING if row.saved_share is None else f"{row.saved_share:.1%}" for row in rows]),
-        ("reported", [written_report(row.cell.arm.reported) for row in rows]),
+        ("reported", [_written_report(row.cell.arm.reported, main_measure(row.config)) for row in rows]),
     ]
 
 
 def _style(row: PlannedCell) -> str:
-    """Where it is not the usual one."""
+    """Only if it is not the default."""
     model = row.config.model
     return model.style.value if isinstance(model, GPTConfig) and model.style is not Style.GPT else _NOTHING
 
@@ -82,74 +85,76 @@ def _short(count: int) -> str:
     return f"{count // 1000}K" if count >= 10_000 and count % 1000 == 0 else f"{count:,}"
 
 
-def written_report(reported: Reported | None) -> str:
+def _written_report(reported: ReportedFigures | None, measure: Measure) -> str:
     """What somebody else reported, in a few characters."""
-    if reported is None:
-        return _NOTHING
-    if reported.accuracy is not None:
-        return f"{reported.accuracy:.2%}"
-    return f"PPL {reported.perplexity:g}" if reported.perplexity is not None else _NOTHING
+    value = getattr(reported, measure.name, None)
+    return _NOTHING if value is None else measure.written(value)
 
 
-def reported_table(cells: Sequence[Cell], records: Mapping[str, Sequence[Record]]) -> Table:
-    """Our own results beside what somebody else reported; `records` are the finished runs of each cell."""
+def reported_table(runs: Sequence[StudyRun]) -> Table:
+    """The finished runs of a study beside what somebody else reported."""
     table = _table("arm")
     for heading in ("ours", "seeds", "reported"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("note", overflow="fold")
-    for cell in cells:
-        ours, reported = records.get(cell.name, ()), cell.arm.reported
-        name = " ".join(part for part in (cell.arm.id, cell.name) if part)
-        note = (reported.note or "") if reported else ""
-        table.add_row(name, _own_result(ours), str(len(ours)), written_report(reported), note)
+    for name in dict.fromkeys(run.cell.name for run in runs):
+        own = [run for run in runs if run.cell.name == name]
+        arm, measure = own[0].cell.arm, main_measure(own[0].config)
+        mean = _mean([RunFolder(run.folder).record() for run in own], measure)
+        note = (arm.reported.note or "") if arm.reported else ""
+        shown = _written_report(arm.reported, measure)
+        table.add_row(" ".join(part for part in (arm.id, name) if part), mean, str(len(own)), shown, note)
     return table
 
 
-def _own_result(records: Sequence[Record]) -> str:
-    """The mean over seeds: of accuracies on the evaluation set, or of losses as a perplexity."""
-    if not records:
-        return _NOTHING
-    accuracies = [
-        row.measures["accuracy"] for record in records for row in record.evaluations[:1] if row.checkpoint == "last"
-    ]
-    if accuracies:
-        return f"{fmean(accuracies):.2%}"
-    losses = [record.result.loss for record in records if record.result.loss is not None]
-    return f"PPL {math.exp(fmean(losses)):.4g}" if losses else _NOTHING
+def _mean(records: Sequence[Record], measure: Measure) -> str:
+    """Over seeds, on the logarithm where the measure has one; of an evaluation set, the first one."""
+    measured = [record.result.measures for record in records]
+    if measure.read_from == "evaluation":
+        measured = [row.measures for record in records for row in record.evaluations[:1]]
+    if measure.logarithm is not None:
+        return measure.written(math.exp(fmean(values[measure.logarithm] for values in measured)))
+    return measure.written(fmean(values[measure.name] for values in measured))
 
 
-def status_table(standings: Sequence[Standing]) -> Table:
-    """Every run: where it stands, how good it is so far, how long it will take, where it runs."""
+def status_table(rows: Sequence[RunStatus]) -> Table:
+    """Every run: its state, how good it is so far, how long it will take, where it runs."""
     table = _table("run")
     table.add_column("state")
-    for heading in ("step", "loss", "PPL", "tokens/s", "left"):
+    for heading in ("step", "loss", main_measure(rows[0].run.config).title.english, "tokens/s", "left"):
         table.add_column(heading, justify="right")
     table.add_column("device")
-    for row in standings:
-        table.add_row(row.run.name, _state(row), *_measures(row), row.device or "")
+    for row in rows:
+        table.add_row(row.run.name, _state(row), *_progress(row), row.device or "")
     return table
 
 
-def _state(row: Standing) -> str:
-    silent = row.silent_seconds is not None and row.silent_seconds > _SILENT_SECONDS
-    return f"[{_COLOURS[row.stage]}]{row.stage}[/]{' (silent)' if silent else ''}"
+def _state(row: RunStatus) -> str:
+    silent = row.status is Status.RUNNING and row.state and time.time() - row.state.heartbeat_at > _SILENT_SECONDS
+    return f"[{_COLOURS[row.status]}]{row.status}[/]{' (silent)' if silent else ''}"
 
 
-def _measures(row: Standing) -> list[str]:
-    quality = f"{row.accuracy:.2%}" if row.accuracy is not None else _number(row.perplexity, ".4g")
+def _progress(row: RunStatus) -> list[str]:
+    """Step, loss, quality, speed and time left, as far as they are known."""
+    steps, state = row.run.config.train.steps, row.state
+    if row.status is Status.FINISHED:
+        return [f"{steps:,}/{steps:,}", _number(row.measures.get("loss"), ".4f"), row.quality, "", ""]
+    if state is None:
+        return [""] * 5
+    running = row.status is Status.RUNNING
     return [
-        f"{row.step:,}/{row.steps:,}" if row.step else "",
-        _number(row.loss, ".4f"),
-        quality,
-        _number(row.tokens_per_second, ",.0f"),
-        "" if row.seconds_left is None else written_seconds(row.seconds_left),
+        f"{state.step:,}/{state.steps:,}" if state.step else "",
+        _number(state.loss, ".4f"),
+        row.quality,
+        _number(state.tokens_per_second, ",.0f") if running else "",
+        written_seconds(state.seconds_left) if running and state.seconds_left is not None else "",
     ]
 
 
-def summary(standings: Sequence[Standing]) -> str:
+def summary(rows: Sequence[RunStatus]) -> str:
     """`27 runs: 12 finished, 2 running, 13 waiting`."""
-    counts = [(stage, sum(row.stage is stage for row in standings)) for stage in Stage]
-    return f"{len(standings)} runs: " + ", ".join(f"{count} {stage}" for stage, count in counts if count)
+    counts = [(status, sum(row.status is status for row in rows)) for status in Status]
+    return f"{len(rows)} runs: " + ", ".join(f"{count} {status}" for status, count in counts if count)
 
 
 def written_seconds(seconds: float) -> str:

@@ -10,8 +10,7 @@ from typing import Any
 from oelm.config.labelled import LabelledData
 from oelm.config.method import Method, Projection, Scale
 from oelm.config.methods import METHODS, control_of, parse_method
-from oelm.config.model import SIZES, GPTConfig, Style
-from oelm.config.pretrained import GPTFromRun
+from oelm.config.model import SIZES, GPTConfig, GPTFromRun, Style
 from oelm.config.record import Record
 from oelm.config.run import RunConfig
 from oelm.config.settings import fingerprint
@@ -277,6 +276,10 @@ def setting_name(path: str) -> str:
     if is_of_method(path):
         return path.removeprefix("method.")
     return _SHORT_NAMES.get(path, path.rpartition(".")[2])
+
+
+_UNSAID = {"model.style": "gpt"}
+"""What a setting is where a config does not mention it."""
 
 
 def setting_value(config: RunConfig, path: str) -> str:

@@ -9,8 +9,7 @@ from typing import Any
 
 from oelm.config.labelled import HubTask, LabelledData
 from oelm.config.methods import METHODS
-from oelm.config.model import SIZES, GPTConfig, Style
-from oelm.config.pretrained import GPTFromRun, HuggingFaceModel
+from oelm.config.model import SIZES, GPTConfig, GPTFromRun, HuggingFaceModel, Style
 from oelm.config.request import TrainRequest, resolve_on
 from oelm.config.run import DataConfig, Precision, RunConfig
 from oelm.report.arms import Arm

@@ -7,7 +7,7 @@ import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
 
 from oelm.config.method import Method
-from oelm.config.pretrained import HuggingFaceModel
+from oelm.config.model import HuggingFaceModel
 from oelm.method.weights import Weight
 from oelm.surgery.model_folder import local_folder
 from oelm.surgery.operation import parse_operation

@@ -22,7 +22,7 @@ from transformers.utils import logging
 from oelm.base.errors import ConfigError, DataError
 from oelm.base.streams import stream_seed
 from oelm.config.method import Method
-from oelm.config.pretrained import HuggingFaceModel
+from oelm.config.model import HuggingFaceModel
 from oelm.surgery.architectures import Attention, architecture_of
 from oelm.surgery.convert import convert
 from oelm.surgery.model_folder import has_tokenizer, model_digest, model_folder

@@ -3,7 +3,6 @@
 # B batch  T time  C classes
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -13,24 +12,13 @@ from torch import Tensor, nn
 
 from oelm.base.streams import stream_seed
 from oelm.config.measure import CLASSIFICATION
+from oelm.data.labelled_sets import Encoded
 from oelm.tasks.task import Batch, LossSum
 
 Ids = npt.NDArray[np.int64]
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _GROUPED_BATCHES = 50
 """So many batches are sorted by length together: little padding, yet a random order."""
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """Token ids of each example, the segment of each token (where the model tells first and second text), its class."""
-
-    ids: tuple[Ids, ...]
-    labels: Ids
-    segments: tuple[Ids, ...] | None = None
-
-    def __len__(self) -> int:
-        return len(self.labels)
 
 
 class Classification:

@@ -1,28 +1,44 @@
 """The folder of one run: config, events, state with heartbeat, lock, log and record.
 
-config.yaml  events.jsonl  state.json  checkpoint/  tensorboard/  train.log  manifest.json
+config.yaml  events.jsonl  state.json  run.lock  checkpoint/  tensorboard/  train.log  manifest.json
 freeze_audit.json  timing_stats.json  record.json (written last: it exists = the run is done)
+
+Whoever starts runs adds claim.json, claim.lock and console.log; a stop.request asks the run to save and end.
 """
 
 import hashlib
 import os
+import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from oelm.base.errors import CheckpointError, OelmError
-from oelm.base.files import make_folder, read_json, refusing_storage, sweep_leftovers, write_text
+from oelm.base.files import read_json, refusing_storage, sweep_leftovers, write_text
+from oelm.base.locks import FileLock
 from oelm.config.record import Event, Record, RunState, StateFile, opened
 from oelm.config.run import RunConfig
-from oelm.config.settings import parse, read_yaml, write_yaml
+from oelm.config.settings import flattened, parse
+from oelm.config.yaml_file import read_yaml, write_yaml
+from oelm.train.stopping import StopRequest
 
 HEARTBEAT_SECONDS = 5.0
 _LOOK_SECONDS = 0.5
-"""Who looks whether a folder is in use holds its lock for an instant: that is not a reason to refuse."""
+"""Looking whether a folder is in use holds its lock for an instant: that is no reason to refuse a run."""
+_STOP_LOOK_SECONDS = 0.5
+"""How often a run looks whether it is asked to stop."""
+
+
+class RefusedRunError(CheckpointError):
+    """The folder holds, or another process is writing, something that this run must not touch; nothing was changed."""
+
+
+def stop_request(folder: Path) -> Path:
+    """A file that asks to stop: in a run's folder that run, in a study's folder every coordinator."""
+    return folder / "stop.request"
 
 
 class RunFolder:
@@ -41,6 +57,9 @@ class RunFolder:
         self.tensorboard_folder = path / "tensorboard"
         self.log_file = path / "train.log"
         self.tokenizer_file = path / "tokenizer.json"
+        self.lock_file = path / "run.lock"
+        self.console_file = path / "console.log"
+        """Everything that the run's processes printed, where a launcher started them."""
 
     @property
     def finished(self) -> bool:
@@ -51,6 +70,11 @@ class RunFolder:
     def has_checkpoint(self) -> bool:
         """True if there is something to resume from."""
         return any(self.checkpoint_folder.glob("step-*"))
+
+    @property
+    def saved_step(self) -> int:
+        """The step of the last checkpoint; 0 without one."""
+        return max((int(path.name.removeprefix("step-")) for path in self.checkpoint_folder.glob("step-*")), default=0)
 
     def config(self) -> RunConfig:
         """The resolved config."""
@@ -65,16 +89,34 @@ class RunFolder:
         return parse(StateFile, read_json(self.state_file), str(self.state_file)) if self.state_file.is_file() else None
 
     @contextmanager
+    def start_up(self, config: RunConfig, *, leads: bool) -> Iterator[None]:
+        """Write into state.json why a run could not begin, if its folder is there already: a coordinator reads it."""
+        try:
+            yield
+        except RefusedRunError:
+            raise
+        except Exception as error:
+            with suppress(OelmError):  # the error itself matters more
+                if leads and self.config_file.is_file() and self.config().fingerprint == config.fingerprint:
+                    self._note_failure(config, str(error))
+            raise
+
+    def _note_failure(self, config: RunConfig, reason: str) -> None:
+        last = self.state() or new_state(0, config.train.steps, "none", sessions=0)
+        failed = {"state": RunState.FAILED, "reason": reason, "heartbeat_at": time.time()}
+        write_text(self.state_file, last.model_copy(update=failed).model_dump_json(indent=2) + "\n")
+
+    @contextmanager
     def opened(self, config: RunConfig, *, resume: bool) -> Iterator[None]:
         """Hold the folder for a run of this config, or refuse before anything is lost."""
         with self._locked():
             if self.finished:
-                raise CheckpointError(
+                raise RefusedRunError(
                     f"{self.path} holds a finished run", "choose another --out-dir, or see `oelm compare`"
                 )
             self.refuse_other(config)
             if self.has_checkpoint and not resume:
-                raise CheckpointError(
+                raise RefusedRunError(
                     f"{self.path} holds an unfinished run",
                     "add --resume to continue it, or choose another --out-dir",
                 )
@@ -88,44 +130,28 @@ class RunFolder:
             return
         existing = self.config()
         if existing.fingerprint != config.fingerprint:
-            raise CheckpointError(
+            raise RefusedRunError(
                 f"{self.path} holds a run of another configuration: {_difference(existing, config)}",
                 "use the same settings to resume it, or choose another --out-dir",
             )
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Hold the folder: two processes never train one run. The lock dies with its holder, however that ends."""
-        make_folder(self.path)
-        lock = FileLock(self.path / "run.lock")
-        with refusing_storage(self.path):
-            try:
-                lock.acquire(timeout=_LOOK_SECONDS)
-            except Timeout as error:  # an OSError too, but not the disk's
-                raise CheckpointError(
-                    f"another process is training in {self.path}", "wait for it, or choose another --out-dir"
-                ) from error
-        try:
+        """Hold the folder: two processes never train one run."""
+        lock = FileLock.take(self.lock_file, wait_seconds=_LOOK_SECONDS)
+        if lock is None:
+            raise RefusedRunError(
+                f"another process is training in {self.path}", "wait for it, or choose another --out-dir"
+            )
+        with lock:
             yield
-        finally:
-            lock.release()
 
 
 def _difference(existing: RunConfig, wanted: RunConfig) -> str:
     """The first setting in which two configs differ, in words."""
-    old, new = _flat(existing.numbers()), _flat(wanted.numbers())
+    old, new = flattened(existing.numbers()), flattened(wanted.numbers())
     key = next(key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key))
     return f"{key} is {old.get(key)} there and {new.get(key)} here"
-
-
-def _flat(values: object, prefix: str = "") -> dict[str, object]:
-    if not isinstance(values, dict):
-        return {prefix: values}
-    return {
-        key: value
-        for name, part in values.items()
-        for key, value in _flat(part, f"{prefix}.{name}".lstrip(".")).items()
-    }
 
 
 def has_events(path: Path, length: int, digest: str) -> bool:
@@ -165,12 +191,33 @@ class EventLog:
             self._file.close()
 
 
-class Heart:
-    """Rewrites state.json every few seconds from a thread of its own, so that a long validation is not a death."""
+def new_state(step: int, steps: int, device: str, *, sessions: int = 1, started_at: float | None = None) -> StateFile:
+    """The state of a run in this process, now."""
+    now = time.time()
+    return StateFile(
+        state=RunState.RUNNING,
+        step=step,
+        steps=steps,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        device=device,
+        started_at=started_at or now,
+        heartbeat_at=now,
+        sessions=sessions,
+    )
 
-    def __init__(self, path: Path, state: StateFile) -> None:
-        self._path = path
+
+class Heart:
+    """Rewrites state.json every few seconds from its own thread, so that a long validation does not look like death.
+
+    The same thread looks for a stop.request: how anyone, on any machine, asks the run to save and end.
+    """
+
+    def __init__(self, files: RunFolder, state: StateFile, stop: StopRequest) -> None:
+        self._files = files
         self._state = state
+        self._asked = stop
+        self._began = time.time()
         self._changed = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._beat, daemon=True)
@@ -190,12 +237,12 @@ class Heart:
         changes = {"state": state or self._state.state, "reason": reason}
         with self._changed:
             self._state = self._state.model_copy(update={**changes, "heartbeat_at": time.time()})
-            write_text(self._path, self._state.model_dump_json(indent=2) + "\n")
+            write_text(self._files.state_file, self._state.model_dump_json(indent=2) + "\n")
 
-    def progress(self, **measures: float | int | None) -> None:
+    def progress(self, **changes: object) -> None:
         """Remember where the run is; the next beat writes it."""
         with self._changed:
-            self._state = self._state.model_copy(update=dict(measures))
+            self._state = self._state.model_copy(update=changes)
 
     def stop(self, state: RunState, reason: str | None = None) -> None:
         """Write the final state and end the thread. A full disk must not hide the reason why the run ends."""
@@ -209,8 +256,14 @@ class Heart:
                 raise
 
     def _beat(self) -> None:
-        while not self._stop.wait(HEARTBEAT_SECONDS):
-            try:
-                self.tell(reason=self._state.reason)
-            except OelmError:  # the loop will meet the same disk and say so
-                continue
+        while not self._stop.wait(min(_STOP_LOOK_SECONDS, HEARTBEAT_SECONDS)):
+            self._look_for_a_request()
+            if time.time() - self._state.heartbeat_at >= HEARTBEAT_SECONDS:
+                with suppress(OelmError):  # the loop will meet the same disk and say so
+                    self.tell(reason=self._state.reason)
+
+    def _look_for_a_request(self) -> None:
+        """A request from before this session is not meant for it."""
+        with suppress(OSError):
+            if self._asked.signal is None and stop_request(self._files.path).stat().st_mtime >= self._began:
+                self._asked.signal = signal.SIGTERM

@@ -1,8 +1,6 @@
 """All observers of a run under one roof, and how its end is written down, whatever it is."""
 
 import contextlib
-import os
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -10,12 +8,12 @@ from rich.console import Console
 
 from oelm.base.errors import DivergedError, OelmError
 from oelm.base.runtime import Runtime
-from oelm.config.record import Event, RunState, StateFile, StepEvent, ValidationEvent
+from oelm.config.record import Event, RunState, StepEvent, ValidationEvent
 from oelm.config.run import RunConfig
 from oelm.train.checkpoint import Progress
-from oelm.train.folder import EventLog, Heart, RunFolder
+from oelm.train.folder import EventLog, Heart, RunFolder, new_state
 from oelm.train.observers import Emit, LogFile, TensorBoard, Terminal, describe
-from oelm.train.stopping import Interrupted
+from oelm.train.stopping import Interrupted, StopRequest
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,7 @@ class Watch:
 
 @contextlib.contextmanager
 def watching(
-    config: RunConfig, files: RunFolder, progress: Progress, runtime: Runtime, console: Console
+    config: RunConfig, files: RunFolder, progress: Progress, runtime: Runtime, console: Console, stop: StopRequest
 ) -> Iterator[Watch]:
     """Open the observers, and write down how the run ended."""
     if not runtime.leads:
@@ -37,7 +35,7 @@ def watching(
         return
     steps, label = config.train.steps, f"{config.method.name} seed {config.seed}"
     with contextlib.ExitStack() as stack:
-        heart = _heart(config, files, progress, runtime)
+        heart = _heart(files, progress.step, steps, str(runtime.device), stop)
         log = stack.enter_context(contextlib.closing(LogFile(files.log_file)))
         events = stack.enter_context(contextlib.closing(EventLog(files.events_file, progress.events_bytes)))
         board = None
@@ -82,19 +80,10 @@ def _ending(heart: Heart, log: LogFile) -> Iterator[None]:
         heart.stop(end, reason)
 
 
-def _heart(config: RunConfig, files: RunFolder, progress: Progress, runtime: Runtime) -> Heart:
-    before, now = files.state(), time.time()
-    state = StateFile(
-        state=RunState.RUNNING,
-        step=progress.step,
-        steps=config.train.steps,
-        pid=os.getpid(),
-        device=str(runtime.device),
-        started_at=before.started_at if before else now,
-        heartbeat_at=now,
-        sessions=before.sessions + 1 if before else 1,
-    )
-    return Heart(files.state_file, state)
+def _heart(files: RunFolder, step: int, steps: int, device: str, stop: StopRequest) -> Heart:
+    before = files.state()
+    sessions, started_at = (before.sessions + 1, before.started_at) if before else (1, None)
+    return Heart(files, new_state(step, steps, device, sessions=sessions, started_at=started_at), stop)
 
 
 def _tell(heart: Heart, event: Event, steps: int) -> None:
@@ -106,4 +95,4 @@ def _tell(heart: Heart, event: Event, steps: int) -> None:
             seconds_left=(steps - event.step) * event.step_seconds,
         )
     elif isinstance(event, ValidationEvent):
-        heart.progress(perplexity=event.measures.get("perplexity"))
+        heart.progress(measures=event.measures)

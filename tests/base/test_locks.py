@@ -9,52 +9,52 @@ from pathlib import Path
 import pytest
 
 from oelm.base.errors import StorageError
-from oelm.experiments.locks import HeldFile, has_open, is_held
+from oelm.base.locks import FileLock, is_locked
 from train.processes import until
 
 HOLDER = """
 import subprocess, sys, time
 from pathlib import Path
-from oelm.experiments.locks import HeldFile
-held = HeldFile.take(Path(sys.argv[1]))
+from oelm.base.locks import FileLock
+held = FileLock.take(Path(sys.argv[1]))
 child = subprocess.Popen(["sleep", "300"], pass_fds=[held.descriptor] if sys.argv[2] == "inherited" else [])
 print(child.pid, flush=True)
 time.sleep(300)
 """
 
 
-def taken(path: Path) -> HeldFile:
-    held = HeldFile.take(path)
+def taken(path: Path) -> FileLock:
+    held = FileLock.take(path)
     assert held is not None
     return held
 
 
 def test_one_holder_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "new" / "lock"
-    assert not is_held(path)
+    assert not is_locked(path)
     first = taken(path)
-    assert HeldFile.take(path) is None
-    assert is_held(path)
-    first.let_go()
-    assert not is_held(path)
-    taken(path).let_go()
+    assert FileLock.take(path) is None
+    assert is_locked(path)
+    first.release()
+    assert not is_locked(path)
+    taken(path).release()
 
 
 def test_to_look_is_not_to_hold(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    taken(path).let_go()
-    assert not is_held(path)
-    taken(path).let_go()
+    taken(path).release()
+    assert not is_locked(path)
+    taken(path).release()
 
 
 def test_to_let_go_twice_closes_nothing_else(tmp_path: Path) -> None:
     first = taken(tmp_path / "first")
-    first.let_go()
+    first.release()
     second = taken(tmp_path / "second")
     assert second.descriptor == first.descriptor, "the number is used again"
-    first.let_go()
-    assert is_held(tmp_path / "second")
-    second.let_go()
+    first.release()
+    assert is_locked(tmp_path / "second")
+    second.release()
 
 
 @pytest.mark.parametrize("how", ["inherited", "not inherited"])
@@ -68,16 +68,14 @@ def test_a_child_holds_what_its_killed_parent_took(tmp_path: Path, how: str) -> 
         try:
             parent.kill()
             parent.wait()
-            assert has_open(child, path) == (how == "inherited")
-            assert is_held(path) == (how == "inherited")
-            mine = HeldFile.take(path)
+            assert is_locked(path) == (how == "inherited")
+            mine = FileLock.take(path)
             assert (mine is None) == (how == "inherited")
             if mine is not None:
-                mine.let_go()
+                mine.release()
         finally:
             os.kill(child, signal.SIGKILL)
-        until(lambda: not is_held(path))
-    assert not has_open(child, path)
+        until(lambda: not is_locked(path))
 
 
 @pytest.mark.parametrize("code", [errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP])
@@ -90,7 +88,7 @@ def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(fcntl, "flock", refuse)
     with pytest.raises(StorageError, match=r"no file locks.*local disk"):
-        HeldFile.take(tmp_path / "lock")
+        FileLock.take(tmp_path / "lock")
     with pytest.raises(StorageError, match=r"no file locks.*local disk"):
-        is_held(tmp_path / "lock")
+        is_locked(tmp_path / "lock")
     assert len(list(Path("/proc/self/fd").iterdir())) == before

@@ -5,18 +5,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from oelm.config.model import GPTConfig
-from oelm.config.record import WeightCounts
+from oelm.config.labelled import LabelledData
+from oelm.config.model import GPTConfig, HuggingFaceModel
+from oelm.config.record import FlopCounts, WeightCounts
 from oelm.config.run import RunConfig
-from oelm.experiments.local import cores
-from oelm.experiments.matrix import Cell, StudyRun, cells, final_runs
-from oelm.experiments.planned_models import planned_counts
+from oelm.experiments.local_launcher import cores
+from oelm.experiments.matrix import StudyRun, StudyRuns
 from oelm.experiments.resolving import resolve_for_plan
 from oelm.experiments.selection import all_tuning_runs
-from oelm.experiments.standing import Stage, standing
-from oelm.experiments.study import Study, study_name
-from oelm.experiments.study_file import StudyFile
+from oelm.experiments.study import Study, StudyCell, StudyFile
+from oelm.method.cost import weight_counts
 from oelm.model.ledger import count_flops, count_weights
+from oelm.train.folder import RunFolder
 
 _EVENT_BYTES = 250
 _KEPT_CHECKPOINTS = 2
@@ -30,7 +30,7 @@ _UTILISATION = 0.5
 class PlannedCell:
     """One line of a plan: an arm, its learning rates, its weights and what one final run of it costs."""
 
-    cell: Cell
+    cell: StudyCell
     config: RunConfig
     """Of the first final run; where the learning rate is tuned, with the lowest of the grid."""
     counts: WeightCounts | None
@@ -39,8 +39,8 @@ class PlannedCell:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """All that can be said before a run."""
+class StudyPlan:
+    """Everything that is known before the first run."""
 
     name: str
     study: Study
@@ -58,19 +58,17 @@ class Plan:
         return (*self.tuning, *self.final)
 
 
-def plan_study(file: StudyFile, out: Path, tokens: Path, only: Sequence[str] = ()) -> Plan:
+def plan_study(file: StudyFile, out: Path, tokens: Path, only: Sequence[str] = ()) -> StudyPlan:
     """Resolve every run without preparing, fetching or starting anything."""
-    study, name = file.study, study_name(str(file.path))
-    chosen, resolve = cells(study, only), resolve_for_plan(file, tokens)
-    tuning = all_tuning_runs(study, name, chosen, out, resolve)
-    lowest = {cell.name: study.tuning.grid[0] for cell in chosen} if study.tuning else {}
-    final = final_runs(study, name, chosen, out, resolve, lowest)
+    study, chosen = file.study, file.study.chosen(only)
+    planned = StudyRuns(study, file.name, out, resolve_for_plan(study, tokens), chosen)
+    tuning, final = all_tuning_runs(planned), planned.final()
     first = {run.cell.name: run.config for run in reversed(final)}
     rows = tuple(_row(cell, first[cell.name]) for cell in chosen)
-    open_runs = [run for run in (*tuning, *final) if standing(run).stage is not Stage.FINISHED]
+    open_runs = [run for run in (*tuning, *final) if not RunFolder(run.folder).finished]
     costs = [_flops(run.config) for run in open_runs]
-    return Plan(
-        name=name,
+    return StudyPlan(
+        name=file.name,
         study=study,
         rows=rows,
         tuning=tuple(tuning),
@@ -103,23 +101,35 @@ def estimated_seconds(flops: float, matmul_flops: float) -> float:
     return flops / (matmul_flops * _UTILISATION)
 
 
-def _row(cell: Cell, config: RunConfig) -> PlannedCell:
+def planned_counts(config: RunConfig) -> WeightCounts | None:
+    """The counts that the run's record will have; None of a model that is neither here nor known by name."""
     if isinstance(config.model, GPTConfig):
-        counts = count_weights(config.model, config.method, config.train.steps)
-        flops = count_flops(config.model, config.method, total_steps=config.train.steps, tokens=_tokens(config))
-        return PlannedCell(cell, config, counts, flops.run, flops.saved_share)
-    return PlannedCell(cell, config, planned_counts(config), None, None)
+        return count_weights(config.model, config.method, config.train.steps)
+    if not isinstance(config.model, HuggingFaceModel) or not isinstance(config.data, LabelledData):
+        return None
+    from oelm.surgery.outline import outlined_table
+
+    table = outlined_table(config.model, len(config.data.labels), config.method)
+    return None if table is None else weight_counts(config.method.plan, table, config.train.steps)
+
+
+def _row(cell: StudyCell, config: RunConfig) -> PlannedCell:
+    flops = _flop_counts(config)
+    saved = None if flops is None else flops.saved_share
+    return PlannedCell(cell, config, planned_counts(config), None if flops is None else flops.run, saved)
 
 
 def _flops(config: RunConfig) -> float | None:
+    counts = _flop_counts(config)
+    return None if counts is None else counts.run
+
+
+def _flop_counts(config: RunConfig) -> FlopCounts | None:
+    """Of a run of our GPT; of a pre-trained model they are measured when it is here."""
     if not isinstance(config.model, GPTConfig):
         return None
-    return count_flops(config.model, config.method, total_steps=config.train.steps, tokens=_tokens(config)).run
-
-
-def _tokens(config: RunConfig) -> int:
-    assert isinstance(config.model, GPTConfig)
-    return config.train.steps * config.train.sequences_per_step * config.model.context
+    tokens = config.train.steps * config.train.sequences_per_step * config.model.context
+    return count_flops(config.model, config.method, total_steps=config.train.steps, tokens=tokens)
 
 
 def _disk(study: Study, rows: Sequence[PlannedCell], runs: int, final: Sequence[StudyRun]) -> int | None:

@@ -2,15 +2,15 @@ from pathlib import Path
 
 import pytest
 
-from oelm.experiments.quickstart import STUDY
-from oelm.experiments.study_file import StudyFile
+from oelm.cli.quickstart import STUDY
+from oelm.experiments.study import StudyFile
 from oelm.train.folder import RunFolder
 from train.processes import started
 
 
 @pytest.mark.slow
 def test_quickstart_ends_with_a_comparison_and_goes_on_where_it_was(tmp_path: Path) -> None:
-    methods = [arm.method for arm in StudyFile(STUDY).study.arms]
+    methods = [arm.method for arm in StudyFile.read(STUDY).study.arms]
     command = ["quickstart", "--seeds=1", "--at-once=2", f"--out-dir={tmp_path}"]
     ended = started([*command, "--steps=20"]).ended()
     assert ended.code == 0, ended.err

@@ -16,7 +16,6 @@ from oelm.data.labelled import Examples, label_indices, read_table, split_traini
 from oelm.data.labelled_hub import at_commit, fetch_labelled
 from oelm.data.tokenizer import end_of_text_id
 from oelm.data.tokens import file_sha256
-from oelm.tasks.classification import Encoded
 
 Ids = npt.NDArray[np.int64]
 
@@ -72,6 +71,18 @@ class TextTokenizer:
 
     def _ids(self, texts: Sequence[str]) -> list[list[int]]:
         return [row.ids for row in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)]
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Token ids of each example, the segment of each token (where the model tells first and second text), its class."""
+
+    ids: tuple[Ids, ...]
+    labels: Ids
+    segments: tuple[Ids, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.labels)
 
 
 @dataclass(frozen=True)

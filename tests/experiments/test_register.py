@@ -5,30 +5,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from oelm.base.errors import ConfigError
 from oelm.config.registered import RegisteredPlan, file_digest
 from oelm.config.study import PlanStamp
-from oelm.experiments.matrix import cells, final_runs
-from oelm.experiments.registration import register, under_plan
-from oelm.experiments.resolving import resolve_on_data
-from oelm.experiments.study_file import StudyFile
+from oelm.experiments.register import register, under_plan
 from oelm.report.groups import report_runs
 from oelm.report.write_markdown import as_markdown
 from train.toys import trained
 
-from .toy_studies import write_study
-
-QUIET = Console(quiet=True)
+from .toy_studies import runs_of, write_study
 
 
 def registered(folder: Path, *, amend: bool = False, **changes: Any) -> PlanStamp:
     """Start the study, as it is with these changes."""
-    file = StudyFile(write_study(folder / "study.yaml", **changes))
-    resolve = resolve_on_data(file, folder / "tokens", QUIET)
     (folder / "out").mkdir(exist_ok=True)
-    return register(file.study, "study", folder / "out", resolve, amend=amend)
+    return register(runs_of(write_study(folder / "study.yaml", **changes), folder / "out"), amend=amend)
 
 
 def test_the_plan_is_written_once_with_what_will_be_judged(tmp_path: Path) -> None:
@@ -110,9 +102,8 @@ def test_a_damaged_plan_is_not_passed_over(tmp_path: Path) -> None:
 def test_a_comparison_says_by_what_plan_and_which_runs_are_missing(tmp_path: Path) -> None:
     short = {"steps": 5, "validate_every": 5, "save_every": 5}
     stamp = registered(tmp_path, train=short)
-    file, out = StudyFile(tmp_path / "study.yaml"), tmp_path / "out"
-    resolve = resolve_on_data(file, tmp_path / "tokens", QUIET)
-    runs = under_plan(final_runs(file.study, "study", cells(file.study), out, resolve, {}), stamp)
+    out = tmp_path / "out"
+    runs = under_plan(runs_of(tmp_path / "study.yaml", out).final(), stamp)
     for run in runs[:3]:
         record = trained(run.config, run.folder)
         assert record.config.study is not None

@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Literal
 
-from oelm.config.bench import BenchRequest, BenchSpec
+from oelm.bench.spec import BenchRequest, BenchSpec
 from oelm.config.record import Environment
 from oelm.config.settings import Settings
 

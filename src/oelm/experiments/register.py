@@ -1,14 +1,15 @@
-"""Registering a study: at its first start its plan is written once, and what comes later is held against it."""
+"""Registering a study: its plan is written once, at the first start, and every later start must agree with it."""
 
 import json
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from oelm.base.errors import CheckpointError, ConfigError
 from oelm.base.files import write_text
+from oelm.base.locks import FileLock
 from oelm.config.methods import control_of
 from oelm.config.registered import (
     AMENDMENTS,
@@ -21,23 +22,20 @@ from oelm.config.registered import (
 from oelm.config.run import RunConfig
 from oelm.config.settings import parse
 from oelm.config.study import PlanStamp
-from oelm.experiments.locks import HeldFile
-from oelm.experiments.matrix import Resolve, StudyRun, cells, final_runs
-from oelm.experiments.study import Study
+from oelm.experiments.matrix import StudyRun, StudyRuns
 from oelm.train.provenance import git_state
 
-_LOOK_SECONDS = 0.05
 _SHOWN = 3
-"""So many differences are named."""
+"""How many differences an error names."""
 
 
-def register(study: Study, name: str, out: Path, resolve: Resolve, *, amend: bool) -> PlanStamp:
+def register(planned: StudyRuns, *, amend: bool) -> PlanStamp:
     """The plan under which runs are started now: written if there is none yet, amended if asked, else the same.
 
     A study that no longer is what was registered is refused before any run.
     """
-    now = plan_of(study, name, out, resolve)
-    with _alone(out):
+    out, now = planned.out, plan_of(planned)
+    with FileLock.wait_for(out / "plan.lock"):  # coordinators that start together register one plan
         files = plan_files(out)
         if not files:
             _write(now, out / PLAN_FILE)
@@ -46,14 +44,13 @@ def register(study: Study, name: str, out: Path, resolve: Resolve, *, amend: boo
         return _stamp(plan_files(out))
 
 
-def plan_of(study: Study, name: str, out: Path, resolve: Resolve) -> RegisteredPlan:
+def plan_of(planned: StudyRuns) -> RegisteredPlan:
     """All arms of the study, also where only some are run now, on the data as it is."""
-    chosen = cells(study)
-    lowest = {cell.name: study.tuning.grid[0] for cell in chosen} if study.tuning else {}
-    first = {run.cell.name: run for run in reversed(final_runs(study, name, chosen, out, resolve, lowest))}
+    study = planned.study
+    first = {run.cell.name: run for run in reversed(replace(planned, cells=study.cells).final())}
     commit, dirty = git_state()
     return RegisteredPlan(
-        study=name,
+        study=planned.name,
         title=study.title,
         question=study.question,
         kind=study.kind,
@@ -61,12 +58,12 @@ def plan_of(study: Study, name: str, out: Path, resolve: Resolve) -> RegisteredP
         margin=study.margin,
         seeds=study.seeds,
         tuning=study.tuning.model_dump(mode="json") if study.tuning else None,
-        arms={cell.name: _arm(first[cell.name].config, is_tuned=study.tuning is not None) for cell in chosen},
-        data={cell.data: first[cell.name].config.data.digest for cell in chosen},
+        arms={cell.name: _arm(first[cell.name].config, is_tuned=study.tuning is not None) for cell in study.cells},
+        data={cell.data: first[cell.name].config.data.digest for cell in study.cells},
         git_commit=commit,
         git_dirty=dirty,
         registered_at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        runs_before=sum(1 for _ in out.rglob("record.json")),
+        runs_before=sum(1 for _ in planned.out.rglob("record.json")),
     )
 
 
@@ -79,7 +76,7 @@ def plan_files(out: Path) -> list[Path]:
 
 def under_plan(runs: Sequence[StudyRun], stamp: PlanStamp) -> list[StudyRun]:
     """The same runs, whose records will name the plan."""
-    return [StudyRun(run.cell, run.folder, _stamped(run.config, stamp)) for run in runs]
+    return [replace(run, config=_stamped(run.config, stamp)) for run in runs]
 
 
 def _stamped(config: RunConfig, stamp: PlanStamp) -> RunConfig:
@@ -139,14 +136,3 @@ def _read(path: Path) -> RegisteredPlan:
 
 def _write(plan: RegisteredPlan, path: Path) -> None:
     write_text(path, plan.model_dump_json(indent=2) + "\n")
-
-
-@contextmanager
-def _alone(out: Path) -> Iterator[None]:
-    """Coordinators that start together register one plan."""
-    while (held := HeldFile.take(out / "plan.lock")) is None:
-        time.sleep(_LOOK_SECONDS)
-    try:
-        yield
-    finally:
-        held.let_go()

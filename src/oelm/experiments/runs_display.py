@@ -1,6 +1,5 @@
-"""What a coordinator shows while it works: a bar per run on a terminal, plain lines in a log."""
+"""What a coordinator shows: a bar per run on a terminal, plain lines in a log."""
 
-import contextlib
 import time
 from collections.abc import Sequence
 from types import TracebackType
@@ -9,10 +8,8 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from oelm.base.errors import OelmError
-from oelm.experiments.matrix import StudyRun
-from oelm.experiments.standing import Standing
-from oelm.train.folder import RunFolder
+from oelm.experiments.matrix import StudyRun, main_measure
+from oelm.experiments.run_status import RunStatus, status_of
 
 _LOOK_SECONDS = 1.0
 _NAME_WIDTH = 34
@@ -56,17 +53,17 @@ class RunsDisplay:
             self._say(f"waiting: {reason}")
             self._said = reason
 
-    def finished(self, now: Standing) -> None:
+    def finished(self, now: RunStatus) -> None:
         """A run has its record."""
         self._remove(now.run)
         self._progress.advance(self._all)
-        shown = f"accuracy {now.accuracy:.2%}" if now.accuracy is not None else f"perplexity {now.perplexity:.4g}"
-        self._say(f"{now.run.name:<{_NAME_WIDTH}} {shown}")
+        title = main_measure(now.run.config).title.english
+        self._say(f"{now.run.name:<{_NAME_WIDTH}} {title} {now.quality}")
 
-    def cut_off(self, run: StudyRun, how: str) -> None:
-        """A worker ended, and its run will go on."""
+    def cut_off(self, run: StudyRun, saved_step: int) -> None:
+        """A worker was killed or preempted, and its run will be resumed."""
         self._remove(run)
-        self._say(f"{run.name} {how}")
+        self._say(f"{run.name} was cut off after saving step {saved_step}; it will be resumed")
 
     def ended(self, run: StudyRun, how: str, lines: Sequence[str]) -> None:
         """A run ended without a record."""
@@ -84,10 +81,8 @@ class RunsDisplay:
         for run in running:
             if run.name not in self._bars:
                 self._bars[run.name] = self._progress.add_task(run.name, total=run.config.train.steps, facts="")
-            with contextlib.suppress(OelmError, OSError, ValueError):
-                if (state := RunFolder(run.folder).state()) is not None:
-                    facts = f"PPL {state.perplexity:.2f}" if state.perplexity else ""
-                    self._progress.update(self._bars[run.name], completed=state.step, facts=facts)
+            now = status_of(run)
+            self._progress.update(self._bars[run.name], completed=now.state.step if now.state else 0, facts=now.quality)
         if running:
             self._progress.update(self._all, facts=f"{len(waiting)} waiting" if waiting else "")
 

@@ -1,6 +1,7 @@
 import fcntl
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -12,8 +13,8 @@ import pytest
 from oelm.base.errors import StorageError
 from oelm.base.files import write_text
 from oelm.config.record import RunState, StateFile
-from oelm.experiments import claims
-from oelm.experiments.claims import STALE_SECONDS, Claim, ClaimNote, is_claimed, read_note
+from oelm.experiments import ownership
+from oelm.experiments.ownership import STALE_SECONDS, Claim, ClaimNote, is_claimed, read_note
 from oelm.train.folder import RunFolder
 from train.processes import started, until
 from train.toys import flags, tiny_config
@@ -26,23 +27,23 @@ def taken(folder: Path) -> Claim:
 
 
 def leave_note(folder: Path, *, host: str = "elsewhere", seconds_ago: float, **changes: object) -> None:
-    note = ClaimNote(host=host, coordinator=1, worker=2, beat_at=time.time() - seconds_ago)
+    note = ClaimNote(host=host, coordinator=1, job="2", beat_at=time.time() - seconds_ago)
     write_text(folder / "claim.json", note.model_copy(update=changes).model_dump_json())
 
 
 def test_one_claim_at_a_time_and_a_note_of_its_end(tmp_path: Path) -> None:
     claim = taken(tmp_path)
     claim.begin()
-    claim.started(4711, "cpu x1")
+    claim.submitted("local", "here/4711/1", "cpu x1")
     assert is_claimed(tmp_path)
     assert Claim.take(tmp_path) is None
-    claim.end(3)
+    claim.end(failed=True)
     assert not is_claimed(tmp_path)
     note = read_note(tmp_path)
     assert note is not None
-    assert (note.coordinator, note.worker, note.device, note.exit_code) == (os.getpid(), 4711, "cpu x1", 3)
+    assert (note.coordinator, note.launcher, note.job) == (os.getpid(), "local", "here/4711/1")
+    assert (note.device, note.failed) == ("cpu x1", True)
     again = taken(tmp_path)
-    assert again.previous == note
     again.give_back()
     assert read_note(tmp_path) == note, "a claim that was not used leaves no trace"
 
@@ -58,7 +59,7 @@ def test_a_fresh_note_from_another_machine_holds_and_a_stale_one_does_not(tmp_pa
 
 def test_without_staleness_the_dead_hold_forever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin of the test above."""
-    monkeypatch.setattr(claims, "STALE_SECONDS", float("inf"))
+    monkeypatch.setattr(ownership, "STALE_SECONDS", float("inf"))
     leave_note(tmp_path, seconds_ago=1e6)
     assert Claim.take(tmp_path) is None
 
@@ -70,9 +71,8 @@ def test_a_note_of_this_machine_is_nothing_without_the_lock(tmp_path: Path) -> N
     assert not is_claimed(tmp_path)
 
 
-@pytest.mark.parametrize("how", [{"exit_code": 0}, {"ended_at": 1.0}])
-def test_what_another_machine_has_ended_is_free_at_once(tmp_path: Path, how: dict[str, object]) -> None:
-    leave_note(tmp_path, seconds_ago=0, **how)
+def test_what_another_machine_has_ended_is_free_at_once(tmp_path: Path) -> None:
+    leave_note(tmp_path, seconds_ago=0, ended_at=1.0)
     taken(tmp_path).give_back()
 
 
@@ -83,8 +83,12 @@ def test_a_worker_that_beats_keeps_a_claim_whose_coordinator_died(tmp_path: Path
     state = StateFile(
         state=RunState.RUNNING, step=1, steps=2, pid=1, device="cpu", started_at=now, heartbeat_at=now, sessions=1
     )
-    for heartbeat_at, held in ((now, True), (now - 2 * STALE_SECONDS, False)):
-        beat = state.model_copy(update={"heartbeat_at": heartbeat_at})
+    for host, heartbeat_at, held in (
+        ("elsewhere", now, True),
+        ("elsewhere", now - 2 * STALE_SECONDS, False),
+        (socket.gethostname(), now, False),
+    ):
+        beat = state.model_copy(update={"heartbeat_at": heartbeat_at, "host": host})
         write_text(RunFolder(tmp_path).state_file, beat.model_dump_json())
         assert is_claimed(tmp_path) is held
 
@@ -114,7 +118,7 @@ def test_looking_does_not_refuse_a_run(tmp_path: Path) -> None:
 DIES_BEFORE_IT_STARTS_ANYTHING = """
 import os, signal, sys
 from pathlib import Path
-from oelm.experiments.claims import Claim
+from oelm.experiments.ownership import Claim
 Claim.take(Path(sys.argv[1])).begin()
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -125,7 +129,7 @@ def test_a_coordinator_killed_between_claim_and_start_leaves_the_run_free(tmp_pa
     assert died.returncode == -signal.SIGKILL
     note = read_note(tmp_path)
     assert note is not None
-    assert note.worker is None
+    assert note.job is None
     taken(tmp_path).give_back()
 
 
@@ -136,7 +140,7 @@ def test_a_disk_that_refuses_the_note_stops_a_start_but_not_what_runs(
     claim = taken(tmp_path)
     with pytest.raises(StorageError, match=r"claim\.json"):
         claim.begin()
-    monkeypatch.setattr(claims, "BEAT_SECONDS", -1.0)
+    monkeypatch.setattr(ownership, "BEAT_SECONDS", -1.0)
     claim.beat()
-    claim.end(0)
+    claim.end()
     assert not is_claimed(tmp_path)

@@ -2,8 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -11,15 +10,14 @@ from rich.console import Console
 from oelm.base.errors import CheckpointError
 from oelm.base.files import make_folder, write_text
 from oelm.config.study import ChosenBy
-from oelm.experiments.coordinate import Outcome, bring_to_records, stop_file
-from oelm.experiments.engine import Engine
-from oelm.experiments.matrix import StudyRun, cells, final_folder, final_runs
-from oelm.experiments.registration import plan_files, register, under_plan
+from oelm.experiments.coordinate import Outcome, bring_to_records
+from oelm.experiments.launcher import Launcher
+from oelm.experiments.matrix import StudyRun, StudyRuns
+from oelm.experiments.register import plan_files, register, under_plan
 from oelm.experiments.resolving import resolve_on_data
 from oelm.experiments.selection import Selection, all_tuning_runs, select, select_where_ended, write_selection
-from oelm.experiments.study import study_name
-from oelm.experiments.study_file import StudyFile
-from oelm.train.folder import RunFolder
+from oelm.experiments.study import StudyFile
+from oelm.train.folder import RunFolder, stop_request
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ def run_study(
     file: StudyFile,
     out: Path,
     tokens: Path,
-    engine: Engine,
+    launcher: Launcher,
     *,
     only: Sequence[str],
     at_once: int,
@@ -49,32 +47,29 @@ def run_study(
 
     The plan is registered before the first run; a study that has changed since is refused unless it may `amend`.
     """
-    study, name = file.study, study_name(str(file.path))
-    chosen = cells(study, only)
-    stop_file(make_folder(out)).unlink(missing_ok=True)
-    resolve = resolve_on_data(file, tokens, console)
-    stamp = register(study, name, out, resolve, amend=amend)
-    console.print(f"{study.title}: on {engine.describe()}", highlight=False, markup=False)
+    study, chosen = file.study, file.study.chosen(only)
+    stop_request(make_folder(out)).unlink(missing_ok=True)
+    planned = StudyRuns(study, file.name, out, resolve_on_data(study, tokens, console), chosen)
+    everything = replace(planned, cells=study.cells)
+    stamp = register(planned, amend=amend)
+    console.print(f"{study.title}: on {launcher.description}", highlight=False, markup=False)
 
     def bring(runs: Sequence[StudyRun], what: str) -> Outcome:
         console.print(f"{what}: {len(runs)} runs", highlight=False)
-        planned, keep = under_plan(runs, stamp), study.keep_checkpoints
-        return bring_to_records(planned, engine, out, at_once=at_once, keep_checkpoints=keep, console=console)
+        stamped, keep = under_plan(runs, stamp), study.keep_checkpoints
+        return bring_to_records(stamped, launcher, out, at_once=at_once, keep_checkpoints=keep, console=console)
 
-    known = partial(all_tuning_runs, study, name, out=out, resolve=resolve)
-    tuning, selection = _tuned(lambda: known(chosen), bring), None
+    tuning, selection = _tuned(lambda: all_tuning_runs(planned), bring), None
     if study.tuning is not None:
         selection = select(tuning, study.tuning)
         # Arms may be run one after the other.
-        write_selection(select_where_ended(known(cells(study)), study.tuning), out / "selection.json")
+        write_selection(select_where_ended(all_tuning_runs(everything), study.tuning), out / "selection.json")
         _show(selection, console)
-    rates, choices = (selection.rates, selection.by_cell) if selection else ({}, {})
-    final = final_runs(study, name, chosen, out, resolve, rates, choices)
+    final = planned.final(selection.by_cell if selection else {})
     _require_all(bring(final, "final"), len(final), may_diverge=False)
-    folders = (final_folder(out, cell, seed) for seed in study.seeds for cell in cells(study))
-    return Finished(
-        out, tuple(tuning), tuple(final), selection, tuple(folder for folder in folders if RunFolder(folder).finished)
-    )
+    folders = (everything.final_folder(cell, seed) for seed in study.seeds for cell in study.cells)
+    comparable = tuple(folder for folder in folders if RunFolder(folder).finished)
+    return Finished(out, tuple(tuning), tuple(final), selection, comparable)
 
 
 def _tuned(known: Callable[[], list[StudyRun]], bring: Callable[[Sequence[StudyRun], str], Outcome]) -> list[StudyRun]:
@@ -119,5 +114,5 @@ def _require_all(outcome: Outcome, total: int, *, may_diverge: bool) -> None:
         names = ", ".join(run.name for run in lost)
         raise CheckpointError(
             f"{len(lost)} of {total} runs have no record ({names})",
-            f"read {lost[0].folder / 'console.log'}, mend the cause and run the same command again",
+            f"read {lost[0].folder / 'console.log'}, correct the cause and run the same command again",
         )
