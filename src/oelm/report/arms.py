@@ -278,10 +278,6 @@ def setting_name(path: str) -> str:
     return _SHORT_NAMES.get(path, path.rpartition(".")[2])
 
 
-_UNSAID = {"model.style": "gpt"}
-"""What a setting is where a config does not mention it."""
-
-
 def setting_value(config: RunConfig, path: str) -> str:
     """The value of a setting as a reader would write it: `1e-3`, `200`, `stories-3f2a9c`."""
     if path == "data.digest":
