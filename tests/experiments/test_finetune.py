@@ -161,6 +161,12 @@ def test_every_architecture_trains_freezes_and_is_evaluated_once(
     assert (query_error < 1e-5) == method.startswith("oelm")
 
 
+def test_a_pretrained_model_is_kept_by_default(folder: Path) -> None:
+    assert resolve_finetune(request(folder)).method.name == "keep"
+    scratch = request(folder, model="gpt", size="tiny", tokenizer=str(tokens() / "tokenizer.json"))
+    assert resolve_finetune(scratch).method.name == "oelm"
+
+
 def test_it_learns(folder: Path, tmp_path: Path) -> None:
     record = finished(request(folder, method="oelm", epochs=6), tmp_path)
     assert record.evaluations[0].measures["accuracy"] > 0.9
@@ -298,7 +304,7 @@ def test_frozen_bits_of_another_machine_are_exported(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The checkpoint's matrices are the run's, however this machine would draw them."""
-    config = resolve_finetune(request(folder, epochs=0.1))
+    config = resolve_finetune(request(folder, method="oelm", epochs=0.1))
     run(config, tmp_path / "run", resume=False, console=Console(quiet=True))
     monkeypatch.setattr("oelm.surgery.convert.new_matrices", _another_machine(convert.new_matrices))
     export_run(tmp_path / "run", tmp_path / "out")

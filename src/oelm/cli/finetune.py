@@ -34,7 +34,7 @@ def finetune(
     holdout_examples: Annotated[int | None, _data("Of train. \\[default: a tenth, at most 2000]")] = None,
     data_seed: Annotated[int, _data("Chooses them; the same for all arms.")] = 0,
     max_length: Annotated[int, _data("Longer texts are cut.")] = 128,
-    method: Annotated[str | None, _model("See `oelm methods`. \\[default: oelm]")] = None,
+    method: Annotated[str | None, _model("See `oelm methods`. \\[default: keep; gpt: oelm]")] = None,
     attention: Annotated[list[str] | None, _model("Of encoder, decoder, cross. \\[default: all]")] = None,
     train_biases: Annotated[bool, _model("Train Q/K biases.", "--train-biases")] = False,
     revision: Annotated[str | None, _model("Commit on the Hub.")] = None,

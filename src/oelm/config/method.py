@@ -177,6 +177,15 @@ class Pretrained(StrEnum):
     """Each head's rows are orthogonalised one after the other (QR), as the original did."""
     POLAR = "polar"
     """Each head takes the orthogonal frame nearest to it (the polar factor)."""
+    EXACT = "exact"
+    """Q_h and K_h are turned together until their rows are orthogonal; no logit changes."""
+    EXACT_EQUAL = "exact-equal"
+    """The same directions, with rows of one length."""
+
+    @property
+    def keeps_function(self) -> bool:
+        """Whether the model still computes what it did."""
+        return self in (Pretrained.KEEP, Pretrained.EXACT)
 
 
 class Method(GrownSettings):

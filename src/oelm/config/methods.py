@@ -88,6 +88,7 @@ PRETRAINED_METHODS: dict[str, Method] = {
     "keep": _KEPT.model_copy(update={"pretrained": Pretrained.KEEP}),
     "oelm-qr": _ORTHOGONALISED.model_copy(update={"pretrained": Pretrained.QR}),
     "oelm-polar": _ORTHOGONALISED.model_copy(update={"name": "oelm-polar", "pretrained": Pretrained.POLAR}),
+    "oelm-exact": _ORTHOGONALISED.model_copy(update={"name": "oelm-exact", "pretrained": Pretrained.EXACT}),
 }
 """Methods that need pre-trained matrices: for Hugging Face models, not for a GPT from scratch."""
 
@@ -108,6 +109,7 @@ SUMMARIES: dict[str, str] = {
     "keep": "pre-trained models only: Q and K frozen as they are",
     "oelm-qr": "pre-trained models only: Q and K orthogonalised per head by QR, frozen (what the original did)",
     "oelm-polar": "pre-trained models only: the nearest orthogonal frame per head, frozen",
+    "oelm-exact": "pre-trained models only: rows made orthogonal without changing any logit, frozen",
 }
 
 ORIGINAL_NAMES = {"baseline": "baseline", "oelm_v2": "oelm", "oelm_random": "oelm-random"}
@@ -223,6 +225,13 @@ def _matched(method: Method, text: str) -> Method:
     return _changed(method, scale=Scale.NORM_MATCHED)
 
 
+def _equal(method: Method, text: str) -> Method:
+    _flag(text, "equal")
+    if method.pretrained not in (Pretrained.EXACT, Pretrained.EXACT_EQUAL):
+        raise ConfigError(f"+equal belongs to oelm-exact, not to {method.name}", "write oelm-exact+equal")
+    return _changed(method, pretrained=Pretrained.EXACT_EQUAL)
+
+
 def _freeze(method: Method, text: str) -> Method:
     match text:
         case "q" | "k":
@@ -279,6 +288,7 @@ MODIFIERS: dict[str, tuple[Callable[[Method, str], Method], str]] = {
         _matched,
         "+matched: unit rows, not the original's scale (on a pre-trained model: as long as before)",
     ),
+    "equal": (_equal, "+equal: oelm-exact's directions with rows of one length"),
     "freeze": (_freeze, "+freeze=q, k, qk or a ratio (0.25): what is frozen"),
     "layers": (_layers, "+layers=0,1: only in these layers"),
     "all-but-last": (_all_but_last, "+all-but-last=1: in all but the top layers"),

@@ -38,8 +38,8 @@ def finetune_parts(request: FinetuneRequest) -> tuple[ModelConfig, Method, Label
 def finetune_config(request: FinetuneRequest, model: ModelConfig, method: Method, data: LabelledData) -> RunConfig:
     """The complete config on this data.
 
-    Validation: four times an epoch, on the hold-out. Checkpoints: with every validation. Method: `oelm`, or the run's
-    own for a GPT from a run.
+    Validation: four times an epoch, on the hold-out. Checkpoints: with every validation. Method: `keep` for a
+    pre-trained model, `oelm` from scratch, and the run's own for a GPT from a run.
     """
     examples = data.train_examples
     per_step = request.batch_size * request.accumulate * request.processes
@@ -92,7 +92,7 @@ def _model_and_method(request: FinetuneRequest) -> tuple[ModelConfig, Method]:
         attention=request.attention,
         train_biases=request.train_biases,
     )
-    return pretrained, parse_method(request.method or "oelm")
+    return pretrained, parse_method(request.method or "keep")
 
 
 def _gpt_from_scratch(request: FinetuneRequest) -> GPTConfig:

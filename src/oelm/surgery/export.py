@@ -1,7 +1,8 @@
 """Our GPT as a Hugging Face folder that `AutoModelForCausalLM` and `AutoTokenizer` load.
 
 Without a key shift it is plain GPT-2 (V and output biases zero, GELU by erf), which loads everywhere; with one it is
-`shifted_gpt.OelmGPTForCausalLM`. The model is read by the names of its weights, the same that checkpoints hold.
+`shifted_gpt.OelmGPTForCausalLM`, which loads after `import oelm`, and elsewhere with `trust_remote_code=True`. The
+model is read by the names of its weights, the same that checkpoints hold.
 """
 
 # mypy: disable-error-code=no-untyped-call
@@ -88,6 +89,7 @@ def _config(kind: type[C], config: GPTConfig, end_of_text: int | None) -> C:
         attn_pdrop=config.dropout,
         bos_token_id=end_of_text,
         eos_token_id=end_of_text,
+        pad_token_id=end_of_text,  # behind the mask it is never read
         tie_word_embeddings=True,  # transformers 5 ties only if the config says so
     )
 
@@ -136,6 +138,8 @@ def _tokenizer(path: Path, context: int) -> PreTrainedTokenizerFast:
         tokenizer_file=str(path),
         bos_token=END_OF_TEXT,
         eos_token=END_OF_TEXT,
+        pad_token=END_OF_TEXT,
+        padding_side="left",  # to generate for several prompts at once
         model_max_length=context,
         split_special_tokens=True,  # as in training: text never becomes a special token
     )

@@ -23,8 +23,8 @@ from oelm.base.errors import ConfigError, DataError
 from oelm.base.streams import stream_seed
 from oelm.config.method import Method
 from oelm.config.pretrained import HuggingFaceModel
-from oelm.surgery.architectures import Attention, architecture_of
-from oelm.surgery.convert import convert
+from oelm.surgery.architectures import Attention, architecture_named, architecture_of
+from oelm.surgery.convert import apply
 from oelm.surgery.model_folder import has_tokenizer, model_digest, model_folder
 
 Ids = npt.NDArray[np.int64]
@@ -50,7 +50,7 @@ def check_classifier(folder: Path, max_length: int) -> None:
 def longest_input(config: PreTrainedConfig) -> int | None:
     """How many tokens the model has positions for; None if it has no such limit (T5)."""
     positions: int | None = getattr(config, "max_position_embeddings", None)
-    if positions is not None and config.model_type == "roberta":
+    if positions is not None and architecture_named(config.model_type).positions_after_padding:
         return positions - int(config.pad_token_id) - 1  # its positions are counted from behind the padding's id
     return positions
 
@@ -65,7 +65,7 @@ def converted_classifier(
             f"{pretrained.source} has changed since this run was configured", "start a new run with another --out-dir"
         )
     model = load_classifier(folder, labels, seed)
-    convert(model, method, seed=seed, attention=pretrained.attention, train_biases=pretrained.train_biases)
+    apply(model, method, seed=seed, attention=pretrained.attention, train_biases=pretrained.train_biases)
     return model, folder
 
 

@@ -40,6 +40,7 @@ class ShiftedAttention(GPT2Attention):
         hidden_states: Tensor,
         past_key_values: Cache | None = None,
         attention_mask: Tensor | None = None,
+        start_B: Tensor | None = None,
         **kwargs: Any,
     ) -> tuple[Tensor, Tensor | None]:
         """Order: projection, cache, shift, logits."""
@@ -52,7 +53,7 @@ class ShiftedAttention(GPT2Attention):
         y_BTHK, weights = attend(
             self,
             q_BHTK,
-            shift_keys(k_BHSK, self.shift_H),
+            shift_keys(k_BHSK, self.shift_H, start_B),
             v_BHSK,
             attention_mask,
             dropout=self.attn_dropout.p if self.training else 0.0,
@@ -63,9 +64,15 @@ class ShiftedAttention(GPT2Attention):
         return self.resid_dropout(self.c_proj(y_BTD)), weights
 
 
-def shift_keys(k_BHSK: Tensor, shift_H: Tensor) -> Tensor:
-    """k_t <- (1-m_h) k_t + m_h k_{t-1}; the first key is its own predecessor."""
+def shift_keys(k_BHSK: Tensor, shift_H: Tensor, start_B: Tensor | None = None) -> Tensor:
+    """k_t <- (1-m_h) k_t + m_h k_{t-1}; the first key is its own predecessor.
+
+    `start_B` is the place of each text's first token where there is padding before it: that key is the first then.
+    """
     previous_BHSK = torch.cat([k_BHSK[:, :, :1], k_BHSK[:, :, :-1]], dim=2)
+    if start_B is not None:
+        is_first_BS = torch.arange(k_BHSK.shape[2], device=k_BHSK.device) == start_B[:, None]
+        previous_BHSK = torch.where(is_first_BS[:, None, :, None], k_BHSK, previous_BHSK)
     m_H11 = shift_H.sigmoid().to(k_BHSK.dtype).view(-1, 1, 1)
     return torch.lerp(k_BHSK, previous_BHSK, m_H11.expand_as(k_BHSK))
 
@@ -79,17 +86,16 @@ class OelmGPTForCausalLM(GPT2LMHeadModel):
         super().__init__(config)
         for layer, block in enumerate(self.transformer.h):
             block.attn = ShiftedAttention(config, layer)
-        self.register_forward_pre_hook(_refuse_left_padding, with_kwargs=True)
+        self.transformer.register_forward_pre_hook(_find_starts, with_kwargs=True)
         self.post_init()
 
 
-def _refuse_left_padding(_model: nn.Module, _arguments: Any, named: dict[str, Any]) -> None:
+def _find_starts(_model: nn.Module, arguments: Any, named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Tell every layer where texts begin, by the mask: of (past and present) tokens, the first that is not padding."""
     mask_BS = named.get("attention_mask")
-    if mask_BS is not None and mask_BS.ndim == 2 and not bool(mask_BS[:, 0].all()):
-        raise ValueError(
-            "padding on the left would become the first token's predecessor in the key shift. "
-            "Fix: pad on the right, or generate prompts of equal length together."
-        )
+    if mask_BS is not None and mask_BS.ndim == 2:
+        named = {**named, "start_B": mask_BS.to(torch.int8).argmax(dim=1)}
+    return arguments, named
 
 
 def register() -> None:
