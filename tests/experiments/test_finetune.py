@@ -161,6 +161,22 @@ def test_every_architecture_trains_freezes_and_is_evaluated_once(
     assert (query_error < 1e-5) == method.startswith("oelm")
 
 
+@pytest.mark.parametrize(
+    ("model", "method"), [("gpt2", "lora+rank=2"), ("bert", "bitfit"), ("bert", "top-layers+top=1")]
+)
+def test_comparators_are_arms_like_others(folder: Path, tmp_path: Path, model: str, method: str) -> None:
+    wanted = request(folder, model=str(folder / model), method=method, epochs=0.5)
+    record = finished(wanted, tmp_path / "run")
+    assert record.audit.unchanged
+    assert record.counts.trained < record.counts.frozen * (1 if method.startswith("top") else 0.5)
+    assert record.flops.saved_share > 0.1
+    again = subject_of(resolve_finetune(wanted))
+    assert weight_counts(None, again.table, 1) == record.counts
+    export_run(tmp_path / "run", tmp_path / "out")
+    plain = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "out")
+    assert not any("lora" in name for name in plain.state_dict())
+
+
 def test_a_pretrained_model_is_kept_by_default(folder: Path) -> None:
     assert resolve_finetune(request(folder)).method.name == "keep"
     scratch = request(folder, model="gpt", size="tiny", tokenizer=str(tokens() / "tokenizer.json"))
@@ -375,7 +391,7 @@ def test_a_plan_counts_what_the_run_will_count(folder: Path, tmp_path: Path, mod
             }
         },
         "finetune": {"model": str(folder / model), "max_length": 24, "batch_size": 8, "warmup_share": 0.25},
-        "arms": ["baseline", "oelm", "oelm+until=0.5"],
+        "arms": ["baseline", "oelm", "oelm+until=0.5", "lora"],
         "primary": "oelm",
     }
     (tmp_path / "study.yaml").write_text(yaml.safe_dump(study), encoding="utf-8")

@@ -35,11 +35,15 @@ def export_run(folder: Path | str, out: Path | str, checkpoint: str = "last") ->
 def _export_finetuned(
     config: RunConfig, pretrained: HuggingFaceModel, labels: tuple[str, ...], weights: Path, out: Path
 ) -> None:
+    from oelm.surgery.comparators import merge, tuned
+    from oelm.surgery.conversion import weight_table
     from oelm.surgery.pretrained import converted_classifier
     from oelm.surgery.storage import save_loaded
 
     model, origin = converted_classifier(pretrained, labels, config.method, config.seed)
+    tuned(model, weight_table(model), config.method.comparator, config.seed)
     nn.Module.to(model, weight_dtype(config.train.precision))
     load_weights(model, weights)
+    merge(model)
     with writing_folder(out) as partial:
         save_loaded(model, partial, origin)

@@ -183,4 +183,4 @@ def _planned_finetune(request: FinetuneRequest) -> RunConfig:
         seed=request.data_seed,
         digest=NOT_YET,
     )
-    return finetune_config(request, model, parse_method(request.method or "oelm"), data)
+    return finetune_config(request, model, parse_method(request.method or "keep"), data)

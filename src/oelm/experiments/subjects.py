@@ -190,15 +190,17 @@ def _built_classifier(config: RunConfig, data: LabelledData) -> _Built:
 
 def _hugging_face(config: RunConfig, pretrained: HuggingFaceModel, data: LabelledData) -> _Built:
     from oelm.surgery import geometry
+    from oelm.surgery.comparators import tuned
     from oelm.surgery.conversion import weight_table as converted_table
     from oelm.surgery.pretrained import PretrainedReader, check_classifier, converted_classifier
 
     model, folder = converted_classifier(pretrained, data.labels, config.method, config.seed)
     check_classifier(folder, data.max_length)
+    measured = geometry.measure_geometry(model)
     return _Built(
         model=model,
-        table=converted_table(model),
-        geometry=geometry.measure_geometry(model),
+        table=tuned(model, converted_table(model), config.method.comparator, config.seed),
+        geometry=measured,
         reader=PretrainedReader(folder),
     )
 

@@ -17,7 +17,7 @@ from oelm.surgery.architectures import Architecture, set_architecture
 from oelm.surgery.audit import Audit, SideAudit, SiteAudit
 from oelm.surgery.conversion import Conversion, digests_of, freeze
 from oelm.surgery.damage import Damage, answers
-from oelm.surgery.operation import Operation, parse_operation
+from oelm.surgery.operation import Operation, parse_operation, refuse_comparator
 from oelm.surgery.rewrite import new_matrices, refuse_impossible
 from oelm.surgery.sites import Projector, Site, open_sites
 from oelm.surgery.table import build_table
@@ -49,6 +49,7 @@ def convert(
     _refuse_wrapped(model)
     if architecture is not None:
         set_architecture(model, architecture)
+    refuse_comparator(parse_operation(method).method)
     audit = apply(model, method, seed=seed, attention=attention, train_biases=train_biases, probe=probe)
     _warn_of_damage(model, audit)
     return audit

@@ -20,6 +20,8 @@ from oelm.base.errors import ConfigError
 from oelm.surgery.architectures import Fused
 
 _KINDS = ("weight", "bias")
+_PEFT = "base_model.model."
+"""What names begin with inside PEFT's wrapper."""
 
 
 class SplitLinear(nn.Module):
@@ -126,7 +128,8 @@ def _fuse(module: nn.Module, state: dict[str, Any], prefix: str, _metadata: obje
         parts = {part: f"{prefix}{part}.{kind}" for part in module.sizes}
         if all(name in state for name in parts.values()):
             state[f"{prefix}{kind}"] = module.fuse({part: state.pop(name) for part, name in parts.items()}, kind)
-    if wrapped := [part for part in module.sizes if hasattr(module.get_submodule(part), "base_layer")]:
+    wrapped = [part for part in module.sizes if hasattr(module.get_submodule(part), "base_layer")]
+    if wrapped and prefix.startswith(_PEFT):
         warnings.warn(
             f"{prefix}{wrapped[0]} is a part of a fused weight: saved by PEFT, its adapter does nothing on the plain "
             "model. Write it with oelm.save(model, folder), or load it on the converted model only.",

@@ -58,6 +58,15 @@ def parse_operation(method: str | Method) -> Operation:
     return Operation(method=method, pretrained=pretrained)
 
 
+def refuse_comparator(method: Method) -> None:
+    """Refuse what has nothing to do with Q and K: PEFT is the place for it, and a run may compare with it."""
+    if method.comparator is not None:
+        raise ConfigError(
+            f"{method.name} is a comparator for `oelm finetune` and studies, not a conversion of Q and K",
+            "use PEFT itself: peft.get_peft_model(model, ...)",
+        )
+
+
 def _refuse_what_attention_cannot_run(method: Method, pretrained: Pretrained | None) -> None:
     _refuse_parts(method)
     plan = method.plan
