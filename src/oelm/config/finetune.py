@@ -4,10 +4,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from oelm.config.labelled import LabelledSource
+from oelm.config.labelled import HubTask, LocalTables
 from oelm.config.model import Count
 from oelm.config.run import Precision
 from oelm.config.settings import Settings
+
+
+class TokenText(Settings):
+    """Token files that `oelm prepare` made with the model's own tokenizer: the next token is predicted."""
+
+    kind: Literal["tokens"] = "tokens"
+    folder: str
 
 
 class FinetuneRequest(Settings):
@@ -16,7 +23,7 @@ class FinetuneRequest(Settings):
     model: str
     """Folder or Hub name of a transformers model, folder of an `oelm train` run, or `gpt` for one from scratch."""
     revision: str | None = None
-    source: LabelledSource
+    source: Annotated[LocalTables | HubTask | TokenText, Field(discriminator="kind")]
     method: str | None = None
     attention: tuple[str, ...] | None = None
     train_biases: bool = False
@@ -25,6 +32,7 @@ class FinetuneRequest(Settings):
     tokenizer: str | None = None
     dropout: float = 0.0
     train_examples: Count | None = None
+    """So many examples; of token text, so many windows of `max_length` tokens make an epoch."""
     holdout_examples: Count | None = None
     max_length: Annotated[int, Field(ge=4)] = 128
     data_seed: Annotated[int, Field(ge=0)] = 0

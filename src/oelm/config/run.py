@@ -1,7 +1,7 @@
 """One run: everything that decides its numbers, and a few things that do not."""
 
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -9,7 +9,7 @@ from oelm.config.labelled import LabelledData
 from oelm.config.method import EveryNth, Method
 from oelm.config.model import Count, GPTConfig
 from oelm.config.pretrained import GPTFromRun, HuggingFaceModel
-from oelm.config.settings import Settings, fingerprint
+from oelm.config.settings import GrownSettings, Settings, fingerprint
 from oelm.config.study import StudyRole
 
 
@@ -21,13 +21,17 @@ class Precision(StrEnum):
     FLOAT64 = "float64"
 
 
-class DataConfig(Settings):
+class DataConfig(GrownSettings):
     """A folder of token files; `digest` is of its manifest, so that a changed corpus is noticed."""
+
+    later: ClassVar[frozenset[str]] = frozenset({"window"})
 
     kind: Literal["tokens"] = "tokens"
     folder: str
     name: str
     digest: str
+    window: Count | None = None
+    """How many tokens a pre-trained model reads at once; our GPT reads its context."""
 
 
 class OptimConfig(Settings):
@@ -97,8 +101,12 @@ class RunConfig(Settings):
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
-        if isinstance(self.data, DataConfig) and not isinstance(self.model, GPTConfig):
-            raise ValueError("token files train our GPT; a pre-trained model is fine-tuned on labelled text")
+        if isinstance(self.data, DataConfig) and (self.data.window is None) != isinstance(self.model, GPTConfig):
+            raise ValueError(
+                "a pre-trained model needs data.window, and our GPT, which has its context, must not have one"
+            )
+        if isinstance(self.data, DataConfig) and isinstance(self.model, GPTFromRun):
+            raise ValueError("a run is fine-tuned on labelled text only")
         if isinstance(self.data, LabelledData) and isinstance(self.model, GPTConfig) and self.data.tokenizer is None:
             raise ValueError("a GPT from scratch needs data.tokenizer, the path of a tokenizer.json")
         if isinstance(self.model, GPTConfig) and self.method.pretrained is not None:

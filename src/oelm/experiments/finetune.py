@@ -3,23 +3,26 @@
 from pathlib import Path
 
 from oelm.base.errors import ConfigError
-from oelm.config.finetune import FinetuneRequest
-from oelm.config.labelled import LabelledData
+from oelm.config.finetune import FinetuneRequest, TokenText
+from oelm.config.labelled import LabelledData, LabelledSource
 from oelm.config.method import Method
 from oelm.config.methods import parse_method
 from oelm.config.model import GPTConfig
 from oelm.config.pretrained import GPTFromRun, HuggingFaceModel
 from oelm.config.request import TrainRequest, model_config
-from oelm.config.run import ModelConfig, RunConfig
+from oelm.config.run import DataConfig, ModelConfig, RunConfig
 from oelm.config.settings import parse
 from oelm.data.labelled import label_names, split_training
 from oelm.data.tokenizer import load_tokenizer
+from oelm.data.tokens import MANIFEST_FILE, TOKENIZER_FILE, read_manifest
 from oelm.experiments.labelled_text import fixed_source, read_labelled, tokenizer_part
 from oelm.experiments.subjects import trained_digest
 from oelm.train.folder import RunFolder
 
 FROM_SCRATCH = "gpt"
+FinetuneData = LabelledData | DataConfig
 _MOST_HELD_OUT = 2000
+_HELD_OUT_WINDOWS = 64
 
 
 def resolve_finetune(request: FinetuneRequest) -> RunConfig:
@@ -27,22 +30,24 @@ def resolve_finetune(request: FinetuneRequest) -> RunConfig:
     return finetune_config(request, *finetune_parts(request))
 
 
-def finetune_parts(request: FinetuneRequest) -> tuple[ModelConfig, Method, LabelledData]:
+def finetune_parts(request: FinetuneRequest) -> tuple[ModelConfig, Method, FinetuneData]:
     """Model, method and data: what has to be read to know it, whatever the learning rate, the seed and the length."""
     model, method = _model_and_method(request)
-    data = _data(request, model)
+    if isinstance(request.source, TokenText):
+        return model, method, _token_text(request, request.source, model)
+    data = _data(request, request.source, model)
     _check_readable(model, request.max_length)
     return model, method, data
 
 
-def finetune_config(request: FinetuneRequest, model: ModelConfig, method: Method, data: LabelledData) -> RunConfig:
+def finetune_config(request: FinetuneRequest, model: ModelConfig, method: Method, data: FinetuneData) -> RunConfig:
     """The complete config on this data.
 
     Validation: four times an epoch, on the hold-out. Checkpoints: with every validation. Method: `keep` for a
     pre-trained model, `oelm` from scratch, and the run's own for a GPT from a run.
     """
-    examples = data.train_examples
     per_step = request.batch_size * request.accumulate * request.processes
+    examples, held_out = _sizes(request, data, per_step)
     steps = max(1, round(request.epochs * examples / per_step))
     validate_every = request.validate_every or max(1, min(steps, round(examples / per_step / 4)))
     values = {
@@ -57,7 +62,7 @@ def finetune_config(request: FinetuneRequest, model: ModelConfig, method: Method
             **{name: getattr(request, name) for name in ("batch_size", "accumulate", "processes", "precision")},
             "steps": steps,
             "validate_every": validate_every,
-            "validation_sequences": data.holdout_examples,
+            "validation_sequences": held_out,
         },
         "machine": {
             **{
@@ -69,6 +74,16 @@ def finetune_config(request: FinetuneRequest, model: ModelConfig, method: Method
         "seed": request.seed,
     }
     return parse(RunConfig, values, "settings")
+
+
+def _sizes(request: FinetuneRequest, data: FinetuneData, per_step: int) -> tuple[int, int]:
+    """Training examples of an epoch and held-out ones; of token text that is not there yet, one step is a stand-in."""
+    if isinstance(data, LabelledData):
+        return data.train_examples, data.holdout_examples
+    held_out, manifest = request.holdout_examples or _HELD_OUT_WINDOWS, Path(data.folder) / MANIFEST_FILE
+    if request.train_examples or not manifest.is_file():
+        return request.train_examples or per_step, held_out
+    return max(1, read_manifest(Path(data.folder)).train.tokens // request.max_length), held_out
 
 
 def split_sizes(request: FinetuneRequest, count: int) -> tuple[int, int]:
@@ -127,8 +142,24 @@ def _check_readable(model: ModelConfig, max_length: int) -> None:
         check_classifier(model_folder(model.source, model.revision), max_length)
 
 
-def _data(request: FinetuneRequest, model: ModelConfig) -> LabelledData:
-    source = fixed_source(request.source)
+def _token_text(request: FinetuneRequest, source: TokenText, model: ModelConfig) -> DataConfig:
+    """Token files of the model's own tokenizer, in windows of `max_length`."""
+    if not isinstance(model, HuggingFaceModel):
+        raise ConfigError(
+            f"{request.model} is not a transformers model, and only such a one is fine-tuned on token text",
+            "from scratch: oelm train; from a run: oelm export RUN --out FOLDER, then --model FOLDER",
+        )
+    from oelm.surgery.causal import check_causal
+    from oelm.surgery.model_folder import model_folder
+
+    folder = Path(source.folder)
+    manifest = read_manifest(folder)
+    check_causal(model_folder(model.source, model.revision), folder / TOKENIZER_FILE, request.max_length)
+    return DataConfig(folder=str(folder), name=manifest.name, digest=manifest.digest, window=request.max_length)
+
+
+def _data(request: FinetuneRequest, given: LabelledSource, model: ModelConfig) -> LabelledData:
+    source = fixed_source(given)
     labelled = read_labelled(source)
     own = request.tokenizer if isinstance(model, GPTConfig) else None
     tokenizer = tokenizer_part(own)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from oelm.base.errors import ConfigError
 from oelm.config.finetune import FinetuneRequest
+from oelm.config.labelled import LabelledData
 from oelm.config.methods import parse_method
 from oelm.config.request import TrainRequest
 from oelm.config.run import RunConfig
@@ -138,8 +139,8 @@ def _final_role(study: Study, name: str, cell: Cell, resolve: Resolve, choice: C
             seed=study.tuning.seed,
             steps=tuned.train.steps,
             runs=len(grid),
-            split=_split(study.tuning) if study.finetune is None else "hold-out",
-            measure="loss" if study.finetune is None else "accuracy",
+            split="hold-out" if isinstance(tuned.data, LabelledData) else _split(study.tuning),
+            measure="accuracy" if isinstance(tuned.data, LabelledData) else "loss",
             extend=study.tuning.extend,
             refine=study.tuning.refine,
             choice=choice,

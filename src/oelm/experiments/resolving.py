@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 
-from oelm.config.finetune import FinetuneRequest
+from oelm.config.finetune import FinetuneRequest, TokenText
 from oelm.config.labelled import LabelledData, LabelledSource
 from oelm.config.manifest import TokenizerKind
 from oelm.config.method import Method
@@ -21,7 +21,7 @@ from oelm.config.settings import Settings, describe
 from oelm.data.prepare import BusyFolderError, prepare
 from oelm.data.request import PrepareRequest
 from oelm.data.tokens import MANIFEST_FILE, read_manifest
-from oelm.experiments.finetune import finetune_config, finetune_parts, split_sizes
+from oelm.experiments.finetune import FinetuneData, finetune_config, finetune_parts, split_sizes
 from oelm.experiments.matrix import Cell, Resolve
 from oelm.experiments.planned_models import training_set
 from oelm.experiments.study import Prepared
@@ -50,7 +50,7 @@ def resolve_on_data(file: StudyFile, tokens: Path, console: Console) -> Resolve:
 
 def _resolve_finetune_once(file: StudyFile) -> Resolve:
     """Runs that differ in learning rate, seed and length share model and data, which are large: read them once."""
-    parts: dict[str, tuple[ModelConfig, Method, LabelledData]] = {}
+    parts: dict[str, tuple[ModelConfig, Method, FinetuneData]] = {}
 
     def resolve(cell: Cell, changes: Mapping[str, Any]) -> RunConfig:
         request = _finetune_request(file, cell, changes)
@@ -130,7 +130,9 @@ def _train_request(file: StudyFile, cell: Cell, changes: Mapping[str, Any]) -> T
 
 
 def _finetune_request(file: StudyFile, cell: Cell, changes: Mapping[str, Any]) -> FinetuneRequest:
-    values = {**cell.settings(file.study), **changes, "source": _labelled(file, cell.data)}
+    data = file.study.data[cell.data]
+    source = TokenText(folder=data["tokens"]) if "tokens" in data else _labelled(file, cell.data)
+    values = {**cell.settings(file.study), **changes, "source": source}
     return _requested(file, FinetuneRequest, cell, values)
 
 
@@ -171,10 +173,16 @@ def _planned_finetune(request: FinetuneRequest) -> RunConfig:
         attention=request.attention,
         train_biases=request.train_biases,
     )
+    method = parse_method(request.method or "keep")
+    if isinstance(request.source, TokenText):
+        folder = Path(request.source.folder)
+        seen = (folder / MANIFEST_FILE).is_file()
+        data = _seen(folder)[1] if seen else DataConfig(folder=str(folder), name=folder.name, digest=NOT_YET)
+        return finetune_config(request, model, method, data.model_copy(update={"window": request.max_length}))
     labels, count = training_set(request.source)
     per_step = request.batch_size * request.accumulate * request.processes
     trained_on, held_out = split_sizes(request, count) if count else (request.train_examples or per_step, 1)
-    data = LabelledData(
+    labelled = LabelledData(
         source=request.source,
         labels=labels,
         train_examples=trained_on,
@@ -183,4 +191,4 @@ def _planned_finetune(request: FinetuneRequest) -> RunConfig:
         seed=request.data_seed,
         digest=NOT_YET,
     )
-    return finetune_config(request, model, parse_method(request.method or "keep"), data)
+    return finetune_config(request, model, method, labelled)

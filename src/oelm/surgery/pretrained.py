@@ -25,7 +25,7 @@ from oelm.config.method import Method
 from oelm.config.pretrained import HuggingFaceModel
 from oelm.surgery.architectures import Attention, architecture_named, architecture_of
 from oelm.surgery.convert import apply
-from oelm.surgery.model_folder import has_tokenizer, model_digest, model_folder
+from oelm.surgery.model_folder import has_tokenizer, unchanged_folder
 
 Ids = npt.NDArray[np.int64]
 
@@ -59,11 +59,7 @@ def converted_classifier(
     pretrained: HuggingFaceModel, labels: tuple[str, ...], method: Method, seed: int
 ) -> tuple[PreTrainedModel, Path]:
     """The model of a run as it is before the first step, and its folder; refused if that has changed since."""
-    folder = model_folder(pretrained.source, pretrained.revision)
-    if model_digest(folder) != pretrained.digest:
-        raise DataError(
-            f"{pretrained.source} has changed since this run was configured", "start a new run with another --out-dir"
-        )
+    folder = unchanged_folder(pretrained)
     model = load_classifier(folder, labels, seed)
     apply(model, method, seed=seed, attention=pretrained.attention, train_biases=pretrained.train_biases)
     return model, folder
@@ -74,7 +70,7 @@ def load_classifier(folder: Path, labels: tuple[str, ...], seed: int) -> PreTrai
     config = read_config(
         folder, num_labels=len(labels), id2label=dict(enumerate(labels)), label2id={n: i for i, n in enumerate(labels)}
     )
-    with torch.random.fork_rng(devices=[]), _quiet_loading():
+    with torch.random.fork_rng(devices=[]), quiet_loading():
         torch.manual_seed(stream_seed(seed, "init", "classification head"))
         model: PreTrainedModel
         model, loading = AutoModelForSequenceClassification.from_pretrained(
@@ -113,7 +109,7 @@ def _refuse_gaps(folder: Path, model: PreTrainedModel, loading: dict[str, Any]) 
 
 
 @contextlib.contextmanager
-def _quiet_loading() -> Iterator[None]:
+def quiet_loading() -> Iterator[None]:
     """Without the report that the head is new: that is meant."""
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
