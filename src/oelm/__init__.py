@@ -10,6 +10,8 @@ Public names load on first use, so that importing oelm costs nothing and needs n
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from oelm.base.imports import after_import
+
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
@@ -26,9 +28,11 @@ if TYPE_CHECKING:
     from oelm.model.gpt import GPT
     from oelm.model.initialise import initialise, measure_geometry
     from oelm.model.ledger import count_flops, count_weights, weight_table
+    from oelm.surgery.architectures import Architecture, Attention, Fused, Place
     from oelm.surgery.convert import convert
     from oelm.surgery.export import export
     from oelm.surgery.storage import load, save
+    from oelm.surgery.trainer import FreezeCallback
 
 _HOME = {
     "Extras": "config.method",
@@ -49,7 +53,12 @@ _HOME = {
     "load": "surgery.storage",
     "save": "surgery.storage",
     "export": "surgery.export",
-    "load_run": "experiments.subjects",
+    "FreezeCallback": "surgery.trainer",
+    "Architecture": "surgery.architectures",
+    "Attention": "surgery.architectures",
+    "Fused": "surgery.architectures",
+    "Place": "surgery.architectures",
+    "load_run": "experiments.trained_run",
     "frozen_names": "method.freezing",
     "global_orthogonal": "method.projections",
     "headwise_orthogonal": "method.projections",
@@ -80,6 +89,11 @@ __all__ = [  # noqa: RUF022 (by room, as above)
     "load",
     "save",
     "export",
+    "FreezeCallback",
+    "Architecture",
+    "Attention",
+    "Fused",
+    "Place",
     "load_run",
     "frozen_names",
     "global_orthogonal",
@@ -91,6 +105,14 @@ __all__ = [  # noqa: RUF022 (by room, as above)
     "count_weights",
     "weight_table",
 ]
+
+
+def _know_exports() -> None:
+    """Let transformers' auto classes load what `oelm export` wrote, without remote code: once they are asked to."""
+    import_module("oelm.surgery.auto_classes").know_exports()
+
+
+after_import("transformers.models.auto.configuration_auto", _know_exports)
 
 
 def __getattr__(name: str) -> object:

@@ -42,10 +42,13 @@ NAMES = [
 ]
 
 
+COMPARATORS = ["lora", "bitfit", "frozen-embeddings", "top-layers"]
+
+
 def test_the_named_methods() -> None:
     assert list(METHODS) == NAMES
     assert list(SUMMARIES) == [*NAMES, *PRETRAINED_METHODS]
-    assert list(PRETRAINED_METHODS) == ["keep", "oelm-qr", "oelm-polar"]
+    assert list(PRETRAINED_METHODS) == ["keep", "oelm-qr", "oelm-polar", "oelm-exact", *COMPARATORS]
     assert all(name == method.name == parse_method(name).name for name, method in PRETRAINED_METHODS.items())
     assert all(name == method.name == parse_method(name).name for name, method in METHODS.items())
     contents = [method.model_dump_json(exclude={"name"}) for method in METHODS.values()]
@@ -126,7 +129,9 @@ def test_every_modifier_shows_how_to_write_it() -> None:
     for key, (_, usage) in MODIFIERS.items():
         example = usage.split(":")[0].split(" ")[0].rstrip(",")
         assert example.removeprefix("+").split("=")[0] == key
-        base = {"matched": "baseline", "strided": "oelm-frame"}.get(key, "oelm")
+        base = {"matched": "baseline", "strided": "oelm-frame", "equal": "oelm-exact", "top": "top-layers"}.get(
+            key, "oelm"
+        )
         assert parse_method(base + example).name == base + example
 
 

@@ -16,9 +16,10 @@ from transformers import PreTrainedTokenizerFast
 
 import oelm
 from oelm.base.errors import CheckpointError, ConfigError, DataError
+from oelm.cli.main import command_line
 from oelm.config.labelled import Columns, LabelledFile, LocalTables
 from oelm.config.record import Record
-from oelm.config.request import FinetuneRequest
+from oelm.config.request import FinetuneRequest, TokenText
 from oelm.config.run import RunConfig
 from oelm.config.settings import parse
 from oelm.data.labelled_sets import Encoded, TextTokenizer
@@ -159,6 +160,28 @@ def test_every_architecture_trains_freezes_and_is_evaluated_once(
     assert (query_error < 1e-5) == method.startswith("oelm")
 
 
+@pytest.mark.parametrize(
+    ("model", "method"), [("gpt2", "lora+rank=2"), ("bert", "bitfit"), ("bert", "top-layers+top=1")]
+)
+def test_comparators_are_arms_like_others(folder: Path, tmp_path: Path, model: str, method: str) -> None:
+    wanted = request(folder, model=str(folder / model), method=method, epochs=0.5)
+    record = finished(wanted, tmp_path / "run")
+    assert record.audit.unchanged
+    assert record.counts.trained < record.counts.frozen * (1 if method.startswith("top") else 0.5)
+    assert record.flops.saved_share > 0.1
+    again = subject_of(resolve_finetune(wanted))
+    assert weight_counts(None, again.table, 1) == record.counts
+    export_run(tmp_path / "run", tmp_path / "out")
+    plain = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "out")
+    assert not any("lora" in name for name in plain.state_dict())
+
+
+def test_a_pretrained_model_is_kept_by_default(folder: Path) -> None:
+    assert resolve_finetune(request(folder)).method.name == "keep"
+    scratch = request(folder, model="gpt", size="tiny", tokenizer=str(tokens() / "tokenizer.json"))
+    assert resolve_finetune(scratch).method.name == "oelm"
+
+
 def test_it_learns(folder: Path, tmp_path: Path) -> None:
     record = finished(request(folder, method="oelm", epochs=6), tmp_path)
     assert record.evaluations[0].measures["accuracy"] > 0.9
@@ -296,7 +319,7 @@ def test_frozen_bits_of_another_machine_are_exported(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The checkpoint's matrices are the run's, however this machine would draw them."""
-    config = resolve_finetune(request(folder, epochs=0.1))
+    config = resolve_finetune(request(folder, method="oelm", epochs=0.1))
     run(config, tmp_path / "run", resume=False, console=Console(quiet=True))
     monkeypatch.setattr("oelm.surgery.convert.new_matrices", _another_machine(convert.new_matrices))
     export_run(tmp_path / "run", tmp_path / "out")
@@ -367,7 +390,7 @@ def test_a_plan_counts_what_the_run_will_count(folder: Path, tmp_path: Path, mod
             }
         },
         "finetune": {"model": str(folder / model), "max_length": 24, "batch_size": 8, "warmup_share": 0.25},
-        "arms": ["baseline", "oelm", "oelm+until=0.5"],
+        "arms": ["baseline", "oelm", "oelm+until=0.5", "lora"],
         "primary": "oelm",
     }
     (tmp_path / "study.yaml").write_text(yaml.safe_dump(study), encoding="utf-8")
@@ -384,3 +407,58 @@ def test_a_plan_counts_what_the_run_will_count(folder: Path, tmp_path: Path, mod
         )
         assert ahead == config
         assert planned_counts(ahead) == weight_counts(config.method.plan, subject_of(config).table, config.train.steps)
+
+
+@pytest.fixture(scope="module")
+def decoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A GPT-2 that reads bytes, with the tokenizer of the toy tokens."""
+    path = tmp_path_factory.mktemp("decoder") / "bytes-gpt2"
+    config = transformers.GPT2Config(vocab_size=257, n_positions=32, n_embd=16, n_layer=2, n_head=2)
+    transformers.set_seed(0)
+    transformers.GPT2LMHeadModel(config).save_pretrained(path)
+    shutil.copy(tokens() / "tokenizer.json", path)
+    return path
+
+
+def next_tokens(decoder: Path, **changes: object) -> FinetuneRequest:
+    source = TokenText(folder=str(tokens()))
+    values = {"model": str(decoder), "source": source, "max_length": 16, "train_examples": 48, "holdout_examples": 8}
+    short = {"epochs": 1, "batch_size": 8, "lr": 5e-3, "tensorboard": False}
+    return FinetuneRequest.model_validate({**values, **short, **changes})
+
+
+@pytest.mark.parametrize("method", ["keep", "lora", "baseline"])
+def test_a_language_model_is_finetuned_on_tokens(decoder: Path, tmp_path: Path, method: str) -> None:
+    record = finished(next_tokens(decoder, method=method), tmp_path / "run")
+    assert (record.task, record.config.train.steps) == ("language-modelling", 6)
+    assert record.audit.unchanged
+    assert record.result.measures["perplexity"] < 257
+    assert record.result.loss < record.curve[0].loss
+    assert (record.flops.saved_share > 0) == (method != "baseline")
+    export_run(tmp_path / "run", tmp_path / "out")
+    plain = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "out")
+    assert sum(parameter.numel() for parameter in plain.parameters()) == 16 * (257 + 32) + 2 * 3280 + 32
+
+
+def test_a_language_model_and_its_text_fit(folder: Path, decoder: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"not made with the tokenizer.*oelm prepare TEXT --tokenizer-file"):
+        resolve_finetune(next_tokens(folder / "gpt2"))
+    with pytest.raises(DataError, match="no causal language model"):
+        resolve_finetune(next_tokens(folder / "t5"))
+    with pytest.raises(ConfigError, match=r"can read \(32\)"):
+        resolve_finetune(next_tokens(decoder, max_length=33))
+    trained(tiny_config(), tmp_path / "gpt")
+    with pytest.raises(ConfigError, match="oelm export RUN"):
+        resolve_finetune(next_tokens(tmp_path / "gpt"))
+
+
+def test_text_is_prepared_with_the_models_tokenizer(
+    decoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my.txt").write_text("\n<|endoftext|>\n".join(f"the cat number {i} sat" for i in range(200)))
+    arguments = ["finetune", f"--model={decoder}", "--task=lm", "--data=my.txt", "--max-length=16", "--device=cpu"]
+    arguments += ["--train-examples=16", "--holdout-examples=4", "--epochs=1", "--batch-size=8", "--no-tensorboard"]
+    command_line(arguments)(args=arguments, standalone_mode=False)
+    assert RunFolder(Path("runs/my/bytes-gpt2/keep-seed0")).finished
+    assert Path("tokens/my-bytes-gpt2/manifest.json").is_file()

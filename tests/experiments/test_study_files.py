@@ -65,7 +65,7 @@ def test_it_can_be_planned_without_data(name: str) -> None:
         known = counts(config)
         if known is None:
             assert isinstance(config.model, HuggingFaceModel)
-            assert config.model.source == "models/minilm"  # a local folder, which is not here
+            assert config.model.source in ("models/minilm", "models/smollm2")  # local folders, which are not here
         else:
             assert known.trained > 0
     assert study(name).margin == 1.05

@@ -174,20 +174,61 @@ def test_float32_stays_float32() -> None:
 
 
 @pytest.mark.parametrize("style", Style)
-def test_beams_and_right_padding_with_a_key_shift(style: Style) -> None:
+@pytest.mark.parametrize("method", ["baseline+shift", "oelm-core", "oelm-frame", "oelm-lowrank", "oelm"])
+def test_padded_prompts_are_continued_as_alone(method: str, style: Style) -> None:
+    """Batches with padding on the left, with and without cache, greedily and by beams: as each prompt by itself."""
+    model = exact(as_transformers(bold_model(method, BYTES.model_copy(update={"style": style})), end_of_text=256))
+    assert model.config.pad_token_id == 256
+    long, short = random_tokens(BYTES, 1, 10), random_tokens(BYTES, 1, 6, seed=1)
+    padded = torch.cat([long, torch.cat([torch.full((1, 4), 256), short], dim=1)])
+    mask = torch.ones_like(padded)
+    mask[1, :4] = 0
+    for beams in (1, 3):
+        settings = {"max_new_tokens": 8, "do_sample": False, "num_beams": beams, "eos_token_id": None}
+        alone = [model.generate(row, attention_mask=torch.ones_like(row), **settings)[0] for row in (long, short)]
+        for cache in (True, False):
+            together = model.generate(padded, attention_mask=mask, use_cache=cache, **settings)
+            assert torch.equal(together[0], alone[0])
+            assert torch.equal(together[1, 4:], alone[1])
+
+
+@pytest.mark.parametrize("style", Style)
+def test_padding_on_either_side_is_not_seen(style: Style) -> None:
     ours = bold_model("baseline+shift", BYTES.model_copy(update={"style": style}))
     model = exact(as_transformers(ours, end_of_text=256))
     tokens = random_tokens(BYTES, 2, 10)
-    settings = {"max_new_tokens": 8, "do_sample": False, "num_beams": 3, "eos_token_id": None, "pad_token_id": 0}
     mask = torch.ones_like(tokens)
-    cached, plain = (model.generate(tokens, attention_mask=mask, use_cache=use, **settings) for use in (True, False))
-    assert torch.equal(cached, plain)
     mask[0, 6:] = 0
     with torch.no_grad():
-        padded = model(tokens, attention_mask=mask).logits[0, :6]
-        assert relative_error(padded, model(tokens[:1, :6]).logits[0]) < 1e-9
-    with pytest.raises(ValueError, match="pad on the right"):
-        model(tokens, attention_mask=mask.flip(1))
+        right = model(tokens, attention_mask=mask).logits[0, :6]
+        assert relative_error(right, model(tokens[:1, :6]).logits[0]) < 1e-9
+        places = torch.tensor([[0, 0, 0, 0, *range(6)], list(range(10))])
+        left = model(tokens, attention_mask=mask.flip(1), position_ids=places).logits[0, 4:]
+        assert relative_error(left, model(tokens[:1, 4:]).logits[0]) < 1e-9
+        seen = model(tokens, position_ids=places).logits[0, 4:]  # the twin: without the mask, padding shows
+        assert relative_error(seen, left) > 1e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", ["oelm", "transformers"])
+def test_auto_classes_know_exports_after_import_oelm(first: str, tokenizer_file: Path, tmp_path) -> None:
+    """In a process of its own, in either order; no remote code is asked for."""
+    export(bold_model("oelm-frame", BYTES), tokenizer_file, tmp_path / "out")
+    imports = ["import oelm", "from transformers import AutoModelForCausalLM, AutoTokenizer"]
+    script = "\n".join(
+        [
+            *(imports if first == "oelm" else reversed(imports)),
+            "import sys",
+            "model = AutoModelForCausalLM.from_pretrained(sys.argv[1]).eval()",
+            "tokenizer = AutoTokenizer.from_pretrained(sys.argv[1])",
+            "batch = tokenizer(['Once upon', 'A'], padding=True, return_tensors='pt')",
+            "print(type(model).__module__, model.generate(**batch, max_new_tokens=3, do_sample=False).shape[0])",
+        ]
+    )
+    environment = {**os.environ, "HF_HOME": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1"}
+    command = [sys.executable, "-c", script, str(tmp_path / "out")]
+    done = subprocess.run(command, check=True, env=environment, capture_output=True, text=True)
+    assert done.stdout.split() == ["oelm.surgery.shifted", "2"]
 
 
 def test_a_missing_tokenizer_is_refused(tmp_path) -> None:

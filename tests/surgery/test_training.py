@@ -1,6 +1,7 @@
 """Converted models under the real Trainer, under PEFT, and in oelm's own engine."""
 
 import copy
+import json
 
 import peft
 import pytest
@@ -9,12 +10,14 @@ import transformers
 from tests.surgery.models import VOCABULARY, disagreement, inputs, logits, tiny
 from torch import nn
 
+from oelm.base.errors import CheckpointError, ConfigError, FreezeError
 from oelm.base.runtime import Runtime
 from oelm.config.run import OptimConfig, Precision
-from oelm.method.freezing import frozen_names
+from oelm.method.freezing import chosen, frozen_names
 from oelm.surgery.conversion import check_frozen, weight_table
 from oelm.surgery.convert import convert
 from oelm.surgery.storage import load, save
+from oelm.surgery.trainer import FreezeCallback
 from oelm.train.engine import Engine
 
 
@@ -34,7 +37,7 @@ class Sentences(torch.utils.data.Dataset):
         return self.rows[index]
 
 
-def trainer(model: nn.Module, folder, name: str, steps: int) -> transformers.Trainer:
+def trainer(model: nn.Module, folder, name: str, steps: int, *callbacks: FreezeCallback) -> transformers.Trainer:
     return transformers.Trainer(
         model,
         transformers.TrainingArguments(
@@ -51,6 +54,7 @@ def trainer(model: nn.Module, folder, name: str, steps: int) -> transformers.Tra
             dataloader_pin_memory=False,
         ),
         train_dataset=Sentences(language=name == "gpt2"),
+        callbacks=list(callbacks),
     )
 
 
@@ -90,8 +94,91 @@ def test_under_the_trainer(name: str, tmp_path) -> None:
         assert torch.equal(other.get_parameter(tensor), before[tensor])
 
 
+@pytest.mark.parametrize("converted_first", [True, False])
+def test_a_checkpoint_of_another_model_is_refused_before_memory_is_touched(converted_first: bool, tmp_path) -> None:
+    """Split GPT-2 trains as many tensors as plain GPT-2, and torch loads moments by position: no shape is checked."""
+    one, other = tiny("gpt2").float(), tiny("gpt2").float()
+    convert(one if converted_first else other, "keep")
+    trainer(one, tmp_path, "gpt2", steps=2).train()
+    resumed = trainer(other, tmp_path, "gpt2", steps=4)
+    with pytest.raises(ValueError, match="doesn't match the size of optimizer's group"):
+        resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2"])
+def test_the_callback_checks_resumes_and_audits(name: str, tmp_path) -> None:
+    model = tiny(name).float()
+    audit = convert(model, "oelm")
+    trainer(model, tmp_path, name, 2, FreezeCallback()).train()
+    written = json.loads((tmp_path / "freeze_audit.json").read_text())
+    assert (written["method"], written["moved"]) == ("oelm", [])
+    assert set(written["frozen_before"]) == set(audit.frozen_names)
+    assert written["frozen_before"] == written["frozen_after"]
+
+    checkpoint = tmp_path / "checkpoint-2"
+    again = load(checkpoint)  # a Trainer's checkpoint says by itself what was frozen
+    trainer(again, tmp_path, name, 4, FreezeCallback()).train(resume_from_checkpoint=str(checkpoint))
+    check_frozen(again)
+
+    other = tiny(name).float()
+    convert(other, "oelm-random-matched")
+    with pytest.raises(CheckpointError, match="trained as oelm, and this model is converted as oelm-random-matched"):
+        trainer(other, tmp_path, name, 4, FreezeCallback()).train(resume_from_checkpoint=str(checkpoint))
+    with pytest.raises(ConfigError, match="is not converted"):
+        trainer(tiny(name).float(), tmp_path, name, 4, FreezeCallback())
+
+
+def test_the_callback_notices_what_moves(tmp_path) -> None:
+    model = tiny("bert").float()
+    convert(model, "keep")
+    run = trainer(model, tmp_path, "bert", 2, FreezeCallback())
+    moved = model.bert.encoder.layer[1].attention.self.key.weight
+    run.create_optimizer().register_step_post_hook(lambda *_: moved.data.mul_(1.01))
+    with pytest.raises(FreezeError, match=r"layer\.1\.attention\.self\.key\.weight has moved"):
+        run.train()
+    assert json.loads((tmp_path / "freeze_audit.json").read_text())["moved"]
+
+
+@pytest.mark.parametrize("method", ["keep+until=2", "oelm+from=2", "keep+every=2", "keep+thaw=1..3"])
+def test_the_callback_keeps_calendars(method: str, tmp_path) -> None:
+    """What moves in which step is what the calendar says, also after a resume."""
+
+    def moves(folder, stop: int, checkpoint: str | None = None) -> list[frozenset[str]]:
+        model = tiny("gpt2").float()
+        audit = convert(model, method)
+        plan, table = audit.operation.method.plan, weight_table(model)
+        covered = {weight.name for weight in chosen(plan, table)}
+        run = trainer(model, folder, "gpt2", 4, FreezeCallback())
+        seen: list[frozenset[str]] = []
+
+        class Watch(transformers.TrainerCallback):
+            def on_step_begin(self, args, state, control, **kwargs) -> None:
+                self.before = snapshot(model)
+
+            def on_step_end(self, args, state, control, **kwargs) -> None:
+                after = snapshot(model)
+                seen.append(frozenset(t for t in covered if torch.equal(after[t], self.before[t])))
+                expected = frozen_names(plan, table, state.global_step - 1, 4)
+                assert seen[-1] == expected
+                control.should_training_stop = state.global_step == stop
+
+        run.add_callback(Watch())
+        run.train(resume_from_checkpoint=checkpoint)
+        return seen
+
+    whole = moves(tmp_path / "whole", 4)
+    assert len(set(whole)) > 1
+    assert moves(tmp_path / "cut", 2) == whole[:2]
+    assert moves(tmp_path / "cut", 4, str(tmp_path / "cut" / "checkpoint-2")) == whole[2:]
+
+
 @pytest.mark.parametrize(
-    ("name", "targets"), [("bert", ["value", "attention.output.dense"]), ("gpt2", ["c_attn.v", "attn.c_proj"])]
+    ("name", "targets"),
+    [
+        ("bert", ["value", "attention.output.dense"]),
+        ("gpt2", ["c_attn.v", "attn.c_proj"]),
+        ("gpt_neox", ["v", "dense"]),
+    ],
 )
 # PEFT tells that it sets fan_in_fan_out by the kind of layer: GPT-2's c_proj is a Conv1D, its split V a Linear.
 # And it warns when it cannot ask the Hub whether the vocabulary was resized.
@@ -102,7 +189,7 @@ def test_under_peft(name: str, targets: list[str], tmp_path) -> None:
     audit = convert(model, "oelm-qr")
     before, untrained = snapshot(model), logits(model, name)
     save(model, tmp_path / "base")
-    adapted = peft.get_peft_model(copy.deepcopy(model), peft.LoraConfig(r=2, target_modules=targets))
+    adapted = peft.get_peft_model(copy.deepcopy(model), peft.LoraConfig(r=2, lora_alpha=3, target_modules=targets))
     optimiser = torch.optim.AdamW([p for p in adapted.parameters() if p.requires_grad], lr=0.05, weight_decay=0.1)
     for _ in range(3):
         optimiser.zero_grad()
@@ -114,13 +201,52 @@ def test_under_peft(name: str, targets: list[str], tmp_path) -> None:
     for tensor in audit.frozen_names:
         assert torch.equal(adapted.base_model.model.get_parameter(tensor), before[tensor])
 
-    adapted.save_pretrained(tmp_path / "adapter")
-    again = peft.PeftModel.from_pretrained(load(tmp_path / "base"), tmp_path / "adapter").eval()
+    # The adapter is written for the plain base, where V is a part of a fused weight.
+    save(adapted, tmp_path / "adapter")
+    plain = type(model).from_pretrained(tmp_path / "base")
+    again = peft.PeftModel.from_pretrained(plain, tmp_path / "adapter").eval()
     assert disagreement(logits(again, name), trained) < 1e-9
+    if name != "bert":
+        with pytest.warns(UserWarning, match=r"is a part of a fused weight.*oelm\.save"):
+            adapted.save_pretrained(tmp_path / "split")
+        base = load(tmp_path / "base")
+        with pytest.warns(UserWarning, match="is a part of a fused weight"):
+            converted = peft.PeftModel.from_pretrained(base, tmp_path / "split").eval()
+        assert disagreement(logits(converted, name), trained) < 1e-9
     merged = adapted.merge_and_unload()
     merged.save_pretrained(tmp_path / "merged")
     plain = type(model).from_pretrained(tmp_path / "merged").eval()
     assert disagreement(logits(plain, name), trained) < 1e-9
+
+
+@pytest.mark.filterwarnings("ignore:Could not find a config file:UserWarning")
+def test_an_adapter_on_frozen_queries_is_refused_at_the_start(tmp_path) -> None:
+    model = tiny("bert").float()
+    convert(model, "keep")
+    adapted = peft.get_peft_model(model, peft.LoraConfig(r=2, target_modules=["query", "value"]))
+    with pytest.raises(FreezeError, match="query is frozen, and an adapter trains an update of it"):
+        trainer(adapted, tmp_path, "bert", 2, FreezeCallback()).train()
+
+
+@pytest.mark.filterwarnings("ignore:Could not find a config file:UserWarning")
+def test_peft_under_the_trainer_is_saved_resumed_and_reloaded(tmp_path) -> None:
+    def adapted() -> nn.Module:
+        model = tiny("bert").float()
+        convert(model, "keep")
+        torch.manual_seed(0)
+        return peft.get_peft_model(
+            model, peft.LoraConfig(r=2, target_modules=["value"], modules_to_save=["classifier"])
+        )
+
+    model = adapted()
+    trainer(model, tmp_path, "bert", 4, FreezeCallback()).train()
+    resumed = adapted()
+    trainer(resumed, tmp_path, "bert", 4, FreezeCallback()).train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
+    after, again = snapshot(model), snapshot(resumed)
+    assert all(torch.equal(after[tensor], again[tensor]) for tensor in after)
+    save(resumed, tmp_path / "adapter")
+    plain = peft.PeftModel.from_pretrained(tiny("bert").float(), tmp_path / "adapter").eval()
+    assert disagreement(logits(plain, "bert"), logits(model.eval(), "bert")) < 1e-5
 
 
 def test_in_the_engine() -> None:
@@ -148,7 +274,7 @@ def test_a_trained_start_freezes_nothing_yet_and_says_who_will() -> None:
     audit = convert(model, "oelm+from=0.1")
     assert (audit.frozen, audit.frozen_names) == (0, ())
     assert all(site.query.written and not site.query.frozen for site in audit.sites)
-    assert "any other loop trains them to the end" in str(audit)
+    assert "FreezeCallback()]; any other loop trains them to the end" in str(audit)
     plan, table = audit.operation.method.plan, weight_table(model)
     assert frozen_names(plan, table, 0, 10) == frozenset()
     assert frozen_names(plan, table, 1, 10)

@@ -19,3 +19,6 @@ def export(
 
     export_run(run, out, checkpoint.value)
     Console().print(f"written: {out}", highlight=False, soft_wrap=True)
+    if any(out.glob("*.py")):
+        note = "it loads after `import oelm`; where oelm is not installed, from_pretrained(..., trust_remote_code=True)"
+        Console().print(note, highlight=False, soft_wrap=True)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from typer import Context
 
 from oelm.base.errors import ConfigError
-from oelm.cli.locations import RUNS
+from oelm.cli.locations import RUNS, TOKENS
 from oelm.cli.options import Checkpoint, given_options, panel
 from oelm.cli.running import run_and_report
 from oelm.config.request import FinetuneRequest
@@ -17,13 +17,15 @@ _default = FinetuneRequest.default
 _data, _model, _optim, _run = panel("Data"), panel("Model"), panel("Optimiser"), panel("Run")
 _TABLE_OPTIONS = {"--train", "--evaluate", "--columns", "--text-column", "--pair-column", "--label-column"}
 _SCRATCH_OPTIONS = {"--style", "--size", "--tokenizer", "--dropout"}
+_LANGUAGE_MODELLING = "lm"
 _TRANSFORMERS_OPTIONS = {"--attention", "--train-biases", "--revision"}
 
 
 def finetune(
     context: Context,
     model: Annotated[str, _model("Folder or Hub name of a transformers model, folder of an oelm run, or gpt.")],
-    task: Annotated[str | None, _data("sst2, mnli, xnli, ag-news or imdb (from the Hub).")] = None,
+    task: Annotated[str | None, _data("sst2, mnli, xnli, ag-news or imdb (from the Hub); lm: the next token.")] = None,
+    data: Annotated[str | None, _data("For lm: a text file, or token files made with the model's tokenizer.")] = None,
     language: Annotated[str | None, _data("XNLI's language.")] = None,
     train: Annotated[str | None, _data("A local table instead: TSV, CSV or JSONL, plain or gz, xz, zst.")] = None,
     evaluate: Annotated[list[str] | None, _data("Table(s) to evaluate on, once, after the last step.")] = None,
@@ -35,7 +37,7 @@ def finetune(
     holdout_examples: Annotated[int | None, _data("Of train. \\[default: a tenth, at most 2000]")] = None,
     data_seed: Annotated[int, _data("Chooses them; the same for all arms.")] = _default("data_seed"),
     max_length: Annotated[int, _data("Longer texts are cut.")] = _default("max_length"),
-    method: Annotated[str | None, _model("See `oelm methods`. \\[default: oelm]")] = None,
+    method: Annotated[str | None, _model("See `oelm methods`. \\[default: keep; gpt: oelm]")] = None,
     attention: Annotated[list[str] | None, _model("Of encoder, decoder, cross. \\[default: all]")] = None,
     train_biases: Annotated[bool, _model("Train Q/K biases.", "--train-biases")] = False,
     revision: Annotated[str | None, _model("Commit on the Hub.")] = None,
@@ -67,9 +69,12 @@ def finetune(
 ) -> None:
     """Fine-tune a model on labelled text: chosen on a hold-out of train, evaluated once."""
     given = {name: value for name, value in locals().items() if name in FinetuneRequest.model_fields}
-    _refuse_contradictions(set(given_options(context)), model)
-    if task is not None:
-        source: dict[str, Any] = {"kind": "hub", "name": task, "variant": language}
+    _refuse_contradictions(set(given_options(context)), model, task)
+    source: dict[str, Any]
+    if task == _LANGUAGE_MODELLING:
+        source = {"kind": "tokens", "folder": str(_token_folder(data, model, revision))}
+    elif task is not None:
+        source = {"kind": "hub", "name": task, "variant": language}
     else:
         source = _tables(train, evaluate or [], columns)
         source["columns"] = {"text": text_column, "pair": pair_column, "label": label_column}
@@ -81,7 +86,7 @@ def finetune(
     run_and_report(config, out_dir or _default_folder(config, model, language), resume=resume)
 
 
-def _refuse_contradictions(given: set[str], model: str) -> None:
+def _refuse_contradictions(given: set[str], model: str, task: str | None) -> None:
     """Options that would be ignored beside the others are refused."""
     checks = (
         ("--task" in given, _TABLE_OPTIONS, "--task brings its own tables", "give --task, or --train and --evaluate"),
@@ -91,12 +96,36 @@ def _refuse_contradictions(given: set[str], model: str) -> None:
             "--language belongs to --task xnli",
             "add --task xnli, or leave it out",
         ),
+        (
+            task != _LANGUAGE_MODELLING,
+            {"--data"},
+            "--data belongs to --task lm",
+            "add --task lm, or give --train and --evaluate",
+        ),
         (model != "gpt", _SCRATCH_OPTIONS, f"the model {model} has its own", "they belong to --model gpt"),
         (model == "gpt", _TRANSFORMERS_OPTIONS, "our GPT has none of that", "they belong to a transformers model"),
     )
     for applies, options, reason, fix in checks:
         if applies and given & options:
             raise ConfigError(f"{', '.join(sorted(given & options))} cannot be used here: {reason}", fix)
+
+
+def _token_folder(data: str | None, model: str, revision: str | None) -> Path:
+    """The token files themselves, or those made now, beside others, from text with the model's tokenizer."""
+    from oelm.data.prepare import prepare
+    from oelm.data.request import PrepareRequest
+    from oelm.data.tokens import MANIFEST_FILE
+    from oelm.surgery.model_folder import model_folder
+
+    if data is None:
+        raise ConfigError("no text given", "add --data FILE, or --data FOLDER made by `oelm prepare`")
+    if (Path(data) / MANIFEST_FILE).is_file():
+        return Path(data)
+    tokenizer = model_folder(model, revision) / "tokenizer.json"
+    folder = TOKENS / f"{Path(data).name.split('.')[0]}-{Path(model).name}"
+    source = {"kind": "files", "paths": [data]}
+    prepare(parse(PrepareRequest, {"source": source, "tokenizer_files": (str(tokenizer),)}, "--data"), folder)
+    return folder
 
 
 def _default_folder(config: RunConfig, model: str, language: str | None) -> Path:

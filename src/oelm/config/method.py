@@ -177,12 +177,51 @@ class Pretrained(StrEnum):
     """Each head's rows are orthogonalised one after the other (QR), as the original did."""
     POLAR = "polar"
     """Each head takes the orthogonal frame nearest to it (the polar factor)."""
+    EXACT = "exact"
+    """Q_h and K_h are turned together until their rows are orthogonal; no logit changes."""
+    EXACT_EQUAL = "exact-equal"
+    """The same directions, with rows of one length."""
+
+    @property
+    def keeps_function(self) -> bool:
+        """Whether the model still computes what it did."""
+        return self in (Pretrained.KEEP, Pretrained.EXACT)
+
+
+class Lora(Settings):
+    """Everything frozen; low-rank updates of Q and V by PEFT (alpha is twice the rank), and a new head, are trained."""
+
+    kind: Literal["lora"] = "lora"
+    rank: Annotated[int, Field(ge=1)] = 8
+
+
+class BitFit(Settings):
+    """Only biases and a new head are trained."""
+
+    kind: Literal["bitfit"] = "bitfit"
+
+
+class FrozenEmbeddings(Settings):
+    """Token and position embeddings are frozen, all else is trained."""
+
+    kind: Literal["frozen-embeddings"] = "frozen-embeddings"
+
+
+class TopLayers(Settings):
+    """Only the last (top) `count` layers and what follows them are trained."""
+
+    kind: Literal["top-layers"] = "top-layers"
+    count: Annotated[int, Field(ge=1)] = 2
+
+
+Comparator = Annotated[Lora | BitFit | FrozenEmbeddings | TopLayers, Field(discriminator="kind")]
+"""What others would freeze of a pre-trained model: arms beside which freezing Q and K has to stand."""
 
 
 class Method(GrownSettings):
     """A named way to make, freeze and equip the Query/Key projections."""
 
-    later: ClassVar[frozenset[str]] = frozenset({"blind", "thin", "one_draw", "strided"})
+    later: ClassVar[frozenset[str]] = frozenset({"blind", "thin", "one_draw", "strided", "comparator"})
 
     name: str
     query: Projection
@@ -201,6 +240,15 @@ class Method(GrownSettings):
     """Every layer's Q and K start as the bottom layer's: one draw, of which each layer stores its own copy."""
     strided: bool = False
     """In every second layer, from layer 1 on, a frame's head h reads coordinates h, h+H, h+2H, ... of H heads."""
+
+    comparator: Comparator | None = None
+    """Q and K are trained or frozen like all else, as somebody else would; nothing of the above then applies."""
+
+    @model_validator(mode="after")
+    def _compares(self) -> Self:
+        if self.comparator is not None and (self.plan or self.extras.touch_queries_or_keys or self.thin):
+            raise ValueError(f"{self.comparator.kind} stands for itself; it has no plan and no extras")
+        return self
 
     @model_validator(mode="after")
     def _levers_fit(self) -> Self:

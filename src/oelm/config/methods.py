@@ -8,11 +8,14 @@ from pydantic import ValidationError
 from oelm.base.errors import ConfigError
 from oelm.config.method import (
     AllButLast,
+    BitFit,
     EveryNth,
     Extras,
     FreezingPlan,
     From,
+    FrozenEmbeddings,
     KeySource,
+    Lora,
     Method,
     Moment,
     OnlyLayers,
@@ -20,6 +23,7 @@ from oelm.config.method import (
     Projection,
     Scale,
     TopDownThaw,
+    TopLayers,
     Until,
 )
 from oelm.config.settings import complaint
@@ -83,11 +87,17 @@ _NAMED = (
 METHODS: dict[str, Method] = {method.name: method for method in _NAMED}
 
 _KEPT = _both("keep", Projection.NORMAL, plan=_FROZEN)
+_COMPARED = _both("", Projection.NORMAL).model_copy(update={"pretrained": Pretrained.KEEP})
 _ORTHOGONALISED = _both("oelm-qr", Projection.HEADWISE_ORTHOGONAL, plan=_FROZEN)
 PRETRAINED_METHODS: dict[str, Method] = {
     "keep": _KEPT.model_copy(update={"pretrained": Pretrained.KEEP}),
     "oelm-qr": _ORTHOGONALISED.model_copy(update={"pretrained": Pretrained.QR}),
     "oelm-polar": _ORTHOGONALISED.model_copy(update={"name": "oelm-polar", "pretrained": Pretrained.POLAR}),
+    "oelm-exact": _ORTHOGONALISED.model_copy(update={"name": "oelm-exact", "pretrained": Pretrained.EXACT}),
+    **{
+        comparator.kind: _COMPARED.model_copy(update={"name": comparator.kind, "comparator": comparator})
+        for comparator in (Lora(), BitFit(), FrozenEmbeddings(), TopLayers())
+    },
 }
 """Methods that need pre-trained matrices: for Hugging Face models, not for a GPT from scratch."""
 
@@ -108,6 +118,11 @@ SUMMARIES: dict[str, str] = {
     "keep": "pre-trained models only: Q and K frozen as they are",
     "oelm-qr": "pre-trained models only: Q and K orthogonalised per head by QR, frozen (what the original did)",
     "oelm-polar": "pre-trained models only: the nearest orthogonal frame per head, frozen",
+    "oelm-exact": "pre-trained models only: rows made orthogonal without changing any logit, frozen",
+    "lora": "pre-trained models only, a comparator: LoRA of rank 8 on Q and V (+rank=16)",
+    "bitfit": "pre-trained models only, a comparator: only biases and the new head are trained",
+    "frozen-embeddings": "pre-trained models only, a comparator: all but the embeddings is trained",
+    "top-layers": "pre-trained models only, a comparator: only the top 2 layers are trained (+top=1)",
 }
 
 ORIGINAL_NAMES = {"baseline": "baseline", "oelm_v2": "oelm", "oelm_random": "oelm-random"}
@@ -210,6 +225,26 @@ def _thaw(text: str) -> TopDownThaw:
     return TopDownThaw(start=_moment(start), end=_moment(end))
 
 
+def _rank(method: Method, text: str) -> Method:
+    if isinstance(method.comparator, Lora):
+        return _changed(method, comparator=Lora(rank=int(text)))
+    return _with_extras(method, rank=int(text))
+
+
+def _top(method: Method, text: str) -> Method:
+    if not isinstance(method.comparator, TopLayers):
+        raise ConfigError(f"+top belongs to top-layers, not to {method.name}", "write top-layers+top=1")
+    return _changed(method, comparator=TopLayers(count=int(text)))
+
+
+def _equal(method: Method, text: str) -> Method:
+    if text:
+        raise _TakesNoValueError
+    if method.pretrained not in (Pretrained.EXACT, Pretrained.EXACT_EQUAL):
+        raise ConfigError(f"+equal belongs to oelm-exact, not to {method.name}", "write oelm-exact+equal")
+    return _changed(method, pretrained=Pretrained.EXACT_EQUAL)
+
+
 _PROJECTIONS = ", ".join(Projection)
 _norm = _flag(_with_extras, norm=True, gain=True)
 _gain = _valued(_with_extras, gain=lambda _: True, gain_start=lambda text: float(text or 1))
@@ -226,7 +261,8 @@ MODIFIERS: dict[str, tuple[_Apply, str]] = {
     "gain": (_gain, "+gain: learned logit gain per head, 1 at init (+gain=2: 2 at init)"),
     "bias": (_flag(_with_extras, bias=True), "+bias: trained biases of Q and K"),
     "core": (_flag(_with_extras, core=True), "+core: trained K x K matrix per head between Q and K"),
-    "rank": (_valued(_with_extras, rank=int), "+rank=8: trained rank-8 update of Q and K"),
+    "rank": (_rank, "+rank=8: trained rank-8 update of Q and K (lora+rank=16: the rank of its adapters)"),
+    "top": (_top, "+top=1: how many layers top-layers trains"),
     "thin": (_valued(_changed, thin=int), "+thin=8: heads of Q and K are 8 wide, below V's"),
     "layer-lr": (_valued(_with_extras, layer_lr=float), "+layer-lr=0.9: each layer's lr is 0.9 of the one above"),
     "qk-lr": (_valued(_with_extras, query_key_lr=float), "+qk-lr=0.3: the Q/K side's lr is 0.3 of the rest's"),
@@ -237,6 +273,7 @@ MODIFIERS: dict[str, tuple[_Apply, str]] = {
     "one-draw": (_flag(_changed, one_draw=True), "+one-draw: every layer takes the bottom layer's draw of Q and K"),
     "strided": (_flag(_changed, strided=True), "+strided: every second layer's frames read coordinates h, h+H, ..."),
     "matched": (_matched, "+matched: unit rows, not the original's scale (pre-trained: as long as before)"),
+    "equal": (_equal, "+equal: oelm-exact's directions with rows of one length"),
     "freeze": (_freeze, "+freeze=q, k, qk or a ratio (0.25): what is frozen"),
     "layers": (_valued(_with_plan, layers=_layers), "+layers=0,1: only in these layers"),
     "all-but-last": (_all_but_last, "+all-but-last=1: in all but the top layers"),

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field
 
 from oelm.base.errors import ConfigError
-from oelm.config.labelled import LabelledData, LabelledSource
+from oelm.config.labelled import HubTask, LabelledData, LocalTables
 from oelm.config.manifest import DataManifest
 from oelm.config.method import Method
 from oelm.config.methods import parse_method
@@ -14,6 +14,7 @@ from oelm.config.run import DataConfig, MachineConfig, ModelConfig, OptimConfig,
 from oelm.config.settings import Settings, parse
 
 _MOST_HELD_OUT = 2000
+_HELD_OUT_WINDOWS = 64
 
 
 class RunRequest(Settings):
@@ -67,19 +68,27 @@ class TrainRequest(RunRequest):
     validation_half: Literal["first", "second"] | None = None
 
 
+class TokenText(Settings):
+    """Token files that `oelm prepare` made with the model's own tokenizer: the next token is predicted."""
+
+    kind: Literal["tokens"] = "tokens"
+    folder: str
+
+
 class FinetuneRequest(RunRequest):
-    """A classifier on labelled text; see `finetune_on` for what None stands for."""
+    """A classifier on labelled text, or a language model on token files; `finetune_on` says what None stands for."""
 
     model: str
     """Folder or Hub name of a transformers model, folder of an `oelm train` run, or `gpt` for one from scratch."""
     revision: str | None = None
-    source: LabelledSource
+    source: Annotated[LocalTables | HubTask | TokenText, Field(discriminator="kind")]
     method: str | None = None
     attention: tuple[str, ...] | None = None
     train_biases: bool = False
     checkpoint: Literal["last", "best"] = "last"
     tokenizer: str | None = None
     train_examples: Count | None = None
+    """So many examples; of token text, so many windows of `max_length` tokens make an epoch."""
     holdout_examples: Count | None = None
     max_length: Annotated[int, Field(ge=4)] = 128
     data_seed: Annotated[int, Field(ge=0)] = 0
@@ -99,6 +108,11 @@ class FinetuneRequest(RunRequest):
         """How many of `count` training examples are trained on and held out: a tenth, at most 2,000, is held out."""
         held_out = self.holdout_examples or min(_MOST_HELD_OUT, max(1, (self.train_examples or count) // 10))
         return self.train_examples or count - held_out, held_out
+
+    def window_counts(self, tokens: int | None) -> tuple[int, int]:
+        """How many windows of token text make an epoch, and how many are held out; of unknown text, one step's."""
+        windows = self.examples_per_step if tokens is None else max(1, tokens // self.max_length)
+        return self.train_examples or windows, self.holdout_examples or _HELD_OUT_WINDOWS
 
 
 def model_config(request: TrainRequest, vocabulary: int) -> GPTConfig:
@@ -149,12 +163,22 @@ def resolve_on(request: TrainRequest, vocabulary: int, data: DataConfig) -> RunC
     )
 
 
-def finetune_on(request: FinetuneRequest, model: ModelConfig, method: Method, data: LabelledData) -> RunConfig:
-    """The complete config on this data.
+def finetune_on(
+    request: FinetuneRequest,
+    model: ModelConfig,
+    method: Method,
+    data: LabelledData | DataConfig,
+    train_tokens: int | None = None,
+) -> RunConfig:
+    """The complete config on this data; of token text that is there, `train_tokens` says how much.
 
     Validation: four times an epoch, on the hold-out. Checkpoints: with every validation.
     """
-    examples, per_step = data.train_examples, request.examples_per_step
+    if isinstance(data, LabelledData):
+        examples, held_out = data.train_examples, data.holdout_examples
+    else:
+        examples, held_out = request.window_counts(train_tokens)
+    per_step = request.examples_per_step
     steps = max(1, round(request.epochs * examples / per_step))
     return _run_config(
         request,
@@ -165,7 +189,7 @@ def finetune_on(request: FinetuneRequest, model: ModelConfig, method: Method, da
         train={
             "steps": steps,
             "validate_every": request.validate_every or max(1, min(steps, round(examples / per_step / 4))),
-            "validation_sequences": data.holdout_examples,
+            "validation_sequences": held_out,
         },
     )
 

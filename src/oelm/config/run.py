@@ -1,14 +1,14 @@
 """One run: everything that affects its results, and a few settings that do not."""
 
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from oelm.config.labelled import LabelledData
 from oelm.config.method import EveryNth, Method
 from oelm.config.model import Count, GPTConfig, GPTFromRun, HuggingFaceModel
-from oelm.config.settings import Settings, fingerprint
+from oelm.config.settings import GrownSettings, Settings, fingerprint
 from oelm.config.study import StudyRole
 
 
@@ -20,13 +20,17 @@ class Precision(StrEnum):
     FLOAT64 = "float64"
 
 
-class DataConfig(Settings):
+class DataConfig(GrownSettings):
     """A folder of token files; `digest` is of its manifest, so that a changed corpus is noticed."""
+
+    later: ClassVar[frozenset[str]] = frozenset({"window"})
 
     kind: Literal["tokens"] = "tokens"
     folder: str
     name: str
     digest: str
+    window: Count | None = None
+    """How many tokens a pre-trained model reads at once; our GPT reads its context."""
 
 
 class OptimConfig(Settings):
@@ -96,8 +100,12 @@ class RunConfig(Settings):
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
-        if isinstance(self.data, DataConfig) and not isinstance(self.model, GPTConfig):
-            raise ValueError("token files train our GPT; a pre-trained model is fine-tuned on labelled text")
+        if isinstance(self.data, DataConfig) and (self.data.window is None) != isinstance(self.model, GPTConfig):
+            raise ValueError(
+                "a pre-trained model needs data.window, and our GPT, which has its context, must not have one"
+            )
+        if isinstance(self.data, DataConfig) and isinstance(self.model, GPTFromRun):
+            raise ValueError("a run is fine-tuned on labelled text only")
         if isinstance(self.data, LabelledData) and isinstance(self.model, GPTConfig) and self.data.tokenizer is None:
             raise ValueError("a GPT from scratch needs data.tokenizer, the path of a tokenizer.json")
         if isinstance(self.model, GPTConfig) and self.method.pretrained is not None:

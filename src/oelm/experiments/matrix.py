@@ -6,6 +6,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from oelm.config.labelled import LabelledData
 from oelm.config.measure import BY_TASK, Measure
 from oelm.config.methods import parse_method
 from oelm.config.request import FinetuneRequest
@@ -112,13 +113,13 @@ class StudyRuns:
         if plan is None:
             return self._role(cell, "final")
         tuned = self.resolve(self._shortened(cell, plan.grid[0]))
-        finetuned, half = isinstance(cell.request, FinetuneRequest), plan.validation == "half"
+        labelled, half = isinstance(tuned.data, LabelledData), plan.validation == "half"
         tuning = Tuning(
             grid=plan.grid,
             seed=plan.seed,
             steps=tuned.train.steps,
             runs=len(plan.grid),
-            split="hold-out" if finetuned else "validation-half" if half else "validation",
+            split="hold-out" if labelled else "validation-half" if half else "validation",
             measure=chosen_by(tuned),
             extend=plan.extend,
             refine=plan.refine,

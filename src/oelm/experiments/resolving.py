@@ -13,7 +13,15 @@ from oelm.config.manifest import TokenizerKind
 from oelm.config.method import Method
 from oelm.config.methods import parse_method
 from oelm.config.model import GPT2_VOCABULARY, GPTConfig, GPTFromRun, HuggingFaceModel
-from oelm.config.request import FinetuneRequest, TrainRequest, finetune_on, model_config, resolve, resolve_on
+from oelm.config.request import (
+    FinetuneRequest,
+    TokenText,
+    TrainRequest,
+    finetune_on,
+    model_config,
+    resolve,
+    resolve_on,
+)
 from oelm.config.run import DataConfig, ModelConfig, RunConfig
 from oelm.data.labelled import label_names, read_table, split_training
 from oelm.data.labelled_hub import LABELLED_SETS, known_set
@@ -21,7 +29,7 @@ from oelm.data.labelled_sets import fixed_source, read_labelled, tokenizer_part
 from oelm.data.prepare import BusyFolderError, prepare
 from oelm.data.request import PrepareRequest
 from oelm.data.tokenizer import load_tokenizer
-from oelm.data.tokens import MANIFEST_FILE, read_manifest
+from oelm.data.tokens import MANIFEST_FILE, TOKENIZER_FILE, read_manifest
 from oelm.experiments.matrix import Resolve
 from oelm.experiments.study import PreparedTokens, Study, StudyCell, StudyData
 from oelm.experiments.trained_run import trained_digest
@@ -32,11 +40,13 @@ NOT_YET = "not prepared yet"
 """Stands for the digest of data and models that a plan has not seen."""
 
 _DEFAULT_METHOD = "oelm"
+_DEFAULT_PRETRAINED_METHOD = "keep"
 _BYTES_VOCABULARY = 257
 _BUSY_SECONDS = 2.0
 _UNKNOWN_CLASSES = ("0", "1")
 
-_Parts = tuple[ModelConfig, Method, LabelledData]
+_Parts = tuple[ModelConfig, Method, LabelledData] | tuple[ModelConfig, Method, DataConfig, int]
+"""Model, method and data; of token text also how many tokens there are."""
 
 
 def resolve_on_data(study: Study, tokens: Path, console: Console) -> Resolve:
@@ -119,7 +129,9 @@ def _vocabulary(request: PrepareRequest) -> int:
 
 def _finetune_parts(request: FinetuneRequest) -> _Parts:
     model, method = _model_and_method(request)
-    data = _labelled_data(request, model)
+    if isinstance(request.source, TokenText):
+        return model, method, *_token_text(request, request.source, model)
+    data = _labelled_data(request, request.source, model)
     if isinstance(model, HuggingFaceModel):  # what it cannot read is refused before the run begins
         from oelm.surgery.model_folder import model_folder
         from oelm.surgery.pretrained import check_classifier
@@ -129,14 +141,15 @@ def _finetune_parts(request: FinetuneRequest) -> _Parts:
 
 
 def _model_and_method(request: FinetuneRequest) -> tuple[ModelConfig, Method]:
-    """The method is `oelm` where none is given; a GPT from a run keeps its own."""
-    folder, method = RunFolder(Path(request.model)), parse_method(request.method or _DEFAULT_METHOD)
+    """Without a method: `oelm` from scratch, `keep` for a pre-trained model; a GPT from a run keeps its own."""
+    folder = RunFolder(Path(request.model))
     if request.model == FROM_SCRATCH:
-        return _gpt_from_scratch(request), method
+        return _gpt_from_scratch(request), parse_method(request.method or _DEFAULT_METHOD)
     if folder.config_file.is_file():
         return _gpt_from_run(request, folder)
     from oelm.surgery.model_folder import model_digest, model_folder
 
+    method = parse_method(request.method or _DEFAULT_PRETRAINED_METHOD)
     return _pretrained(request, model_digest(model_folder(request.model, request.revision))), method
 
 
@@ -173,8 +186,25 @@ def _gpt_from_run(request: FinetuneRequest, folder: RunFolder) -> tuple[GPTFromR
     return GPTFromRun(folder=str(folder.path), checkpoint=request.checkpoint, digest=digest), trained.config.method
 
 
-def _labelled_data(request: FinetuneRequest, model: ModelConfig) -> LabelledData:
-    source = fixed_source(request.source)
+def _token_text(request: FinetuneRequest, source: TokenText, model: ModelConfig) -> tuple[DataConfig, int]:
+    """Token files of the model's own tokenizer, in windows of `max_length`."""
+    if not isinstance(model, HuggingFaceModel):
+        raise ConfigError(
+            f"{request.model} is not a transformers model, and only such a one is fine-tuned on token text",
+            "from scratch: oelm train; from a run: oelm export RUN --out FOLDER, then --model FOLDER",
+        )
+    from oelm.surgery.causal import check_causal
+    from oelm.surgery.model_folder import model_folder
+
+    folder = Path(source.folder)
+    manifest = read_manifest(folder)
+    check_causal(model_folder(model.source, model.revision), folder / TOKENIZER_FILE, request.max_length)
+    data = DataConfig(folder=str(folder), name=manifest.name, digest=manifest.digest, window=request.max_length)
+    return data, manifest.train.tokens
+
+
+def _labelled_data(request: FinetuneRequest, given: LabelledSource, model: ModelConfig) -> LabelledData:
+    source = fixed_source(given)
     labelled = read_labelled(source)
     own = request.tokenizer if isinstance(model, GPTConfig) else None
     tokenizer = tokenizer_part(own)
@@ -196,6 +226,9 @@ def _labelled_data(request: FinetuneRequest, model: ModelConfig) -> LabelledData
 
 def _planned_finetune(request: FinetuneRequest) -> RunConfig:
     """The config as far as it is known without data and model; of unknown data, one step an epoch is a stand-in."""
+    model, method = _pretrained(request, NOT_YET), parse_method(request.method or _DEFAULT_PRETRAINED_METHOD)
+    if isinstance(request.source, TokenText):
+        return finetune_on(request, model, method, *_planned_token_text(request, Path(request.source.folder)))
     labels, count = training_set(request.source)
     trained_on, held_out = (request.train_examples or request.examples_per_step, 1)
     if count:
@@ -209,7 +242,16 @@ def _planned_finetune(request: FinetuneRequest) -> RunConfig:
         seed=request.data_seed,
         digest=NOT_YET,
     )
-    return finetune_on(request, _pretrained(request, NOT_YET), parse_method(request.method or _DEFAULT_METHOD), data)
+    return finetune_on(request, model, method, data)
+
+
+def _planned_token_text(request: FinetuneRequest, folder: Path) -> tuple[DataConfig, int | None]:
+    window = request.max_length
+    if not (folder / MANIFEST_FILE).is_file():
+        return DataConfig(folder=str(folder), name=folder.name, digest=NOT_YET, window=window), None
+    manifest = read_manifest(folder)
+    data = DataConfig(folder=str(folder), name=manifest.name, digest=manifest.digest, window=window)
+    return data, manifest.train.tokens
 
 
 def training_set(source: LabelledSource) -> tuple[tuple[str, ...], int | None]:

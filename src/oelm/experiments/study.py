@@ -27,7 +27,7 @@ from pydantic_core import PydanticCustomError
 from oelm.base.errors import ConfigError, OelmError
 from oelm.config.labelled import HubTask, LocalTables
 from oelm.config.methods import parse_method
-from oelm.config.request import FinetuneRequest, RunRequest, TrainRequest
+from oelm.config.request import FinetuneRequest, RunRequest, TokenText, TrainRequest
 from oelm.config.settings import Settings, located_error
 from oelm.config.yaml_file import YamlFile
 from oelm.data.request import PrepareRequest
@@ -194,8 +194,9 @@ class Study(Settings):
         if (self.train is None) == (self.finetune is None):
             raise ValueError("give either `train` (from scratch) or `finetune`, with the settings that all runs share")
         for name, data in self.data.items():
-            if isinstance(data, LocalTables | HubTask) == (self.finetune is None):
-                wanted = "text or tokens" if self.finetune is None else "labelled text (kind: files or hub)"
+            fits = PrepareRequest | PreparedTokens if self.finetune is None else LocalTables | HubTask | PreparedTokens
+            if not isinstance(data, fits):
+                wanted = "text or tokens" if self.finetune is None else "labelled text (kind: files or hub) or tokens"
                 raise located_error(("data", name), f"{self._training} needs {wanted}")
         if self.primary not in [arm.name for arm in self.arms]:
             raise located_error(("primary",), f"there is no arm {self.primary!r}")
@@ -270,7 +271,8 @@ class Study(Settings):
             places |= {name: (*place, name) for name in settings}
         given: dict[str, Any] = {"method": self.arms[index].method}
         if self.finetune is not None:
-            given["source"] = self.data[data]
+            source = self.data[data]
+            given["source"] = TokenText(folder=source.tokens) if isinstance(source, PreparedTokens) else source
         kind = TrainRequest if self.finetune is None else FinetuneRequest
         for name in values.keys() & _SET_BY_THE_STUDY:
             raise located_error(places[name], "the study's own `arms`, `seeds` and `data` say it; leave it out")

@@ -24,7 +24,7 @@ from oelm.model.gpt import GPT
 from oelm.model.initialise import initialise, measure_geometry
 from oelm.model.ledger import count_flops, weight_table
 from oelm.tasks.classification import Classification
-from oelm.tasks.language_modelling import LanguageModelling
+from oelm.tasks.language_modelling import LanguageModelling, SummedLoss, own_loss
 from oelm.tasks.task import Task
 from oelm.train.engine import weight_dtype
 from oelm.train.flops import measure_flops
@@ -52,6 +52,8 @@ def subject_of(config: RunConfig) -> Subject:
     """Build what the config describes, from its seed."""
     match config.data:
         case DataConfig() as data:
+            if isinstance(config.model, HuggingFaceModel):
+                return _pretrained_language_model(config, config.model, data)
             assert isinstance(config.model, GPTConfig), "RunConfig checks it"
             return _language_model(config, config.model, data)
         case LabelledData() as data:
@@ -79,16 +81,51 @@ def _language_model(config: RunConfig, size: GPTConfig, data_config: DataConfig)
     )
 
 
-def language_modelling(config: RunConfig, data: TokenFolder) -> LanguageModelling:
-    """The task of our GPT on token files."""
-    assert isinstance(config.model, GPTConfig)
-    context, train, valid = config.model.context, config.train, data.manifest.valid
+def _pretrained_language_model(config: RunConfig, pretrained: HuggingFaceModel, data_config: DataConfig) -> Subject:
+    from oelm.surgery import geometry
+    from oelm.surgery.causal import converted_causal, next_token_loss
+    from oelm.surgery.comparators import tuned
+    from oelm.surgery.conversion import weight_table as converted_table
+
+    data = open_tokens(data_config)
+    model, _ = converted_causal(pretrained, config.method, config.seed)
+    measured = geometry.measure_geometry(model)
+    table = tuned(model, converted_table(model), config.method.comparator, config.seed)
+    task = language_modelling(config, data, next_token_loss)
+    rates = measure_flops(
+        model,
+        task,
+        config.method.plan,
+        table,
+        total_steps=config.train.steps,
+        parts=config.train.sequences_per_step,  # a part of one window
+    )
+    valid = data.manifest.valid
+    return Subject(
+        model=model,
+        table=table,
+        task=task,
+        geometry=measured,
+        data=data.manifest.model_dump(mode="json"),
+        tokenizer=data.tokenizer_path.read_bytes(),
+        flops=rates.of,
+        bytes_per_token=valid.text_bytes / valid.tokens,
+    )
+
+
+def language_modelling(config: RunConfig, data: TokenFolder, summed_loss: SummedLoss = own_loss) -> LanguageModelling:
+    """The task on token files: our GPT reads its context at once, a pre-trained model the data's window."""
+    assert isinstance(config.data, DataConfig)
+    context = config.model.context if isinstance(config.model, GPTConfig) else config.data.window
+    assert context is not None, "RunConfig sees to it"
+    train, valid = config.train, data.manifest.valid
     return LanguageModelling(
         TokenBatches(data.train, context=context, seed=config.seed),
         ValidationWindows(_validated(data, train.validation_half), context=context, limit=train.validation_sequences),
         sequences_per_step=train.sequences_per_step,
         validation_batch=train.batch_size,
         bytes_per_token=valid.text_bytes / valid.tokens,
+        summed_loss=summed_loss,
     )
 
 
@@ -186,15 +223,17 @@ def _built_classifier(config: RunConfig, data: LabelledData) -> _Built:
 
 def _hugging_face(config: RunConfig, pretrained: HuggingFaceModel, data: LabelledData) -> _Built:
     from oelm.surgery import geometry
+    from oelm.surgery.comparators import tuned
     from oelm.surgery.conversion import weight_table as converted_table
     from oelm.surgery.pretrained import PretrainedReader, check_classifier, converted_classifier
 
     model, folder = converted_classifier(pretrained, data.labels, config.method, config.seed)
     check_classifier(folder, data.max_length)
+    measured = geometry.measure_geometry(model)
     return _Built(
         model=model,
-        table=converted_table(model),
-        geometry=geometry.measure_geometry(model),
+        table=tuned(model, converted_table(model), config.method.comparator, config.seed),
+        geometry=measured,
         reader=PretrainedReader(folder),
     )
 

@@ -73,10 +73,10 @@ def export_run(folder: Path | str, out: Path | str, checkpoint: str = "last") ->
     files, out = RunFolder(Path(folder)), Path(out)
     refuse_existing(out)
     config = files.config()
-    if isinstance(config.data, DataConfig):
+    if isinstance(config.model, HuggingFaceModel):
+        _export_finetuned(config, config.model, _checkpoint_folder(files, checkpoint), out)
+    elif isinstance(config.data, DataConfig):
         export(load_run(folder, checkpoint)[0], files.tokenizer_file, out)
-    elif isinstance(config.model, HuggingFaceModel):
-        _export_finetuned(config, config.model, config.data.labels, _checkpoint_folder(files, checkpoint), out)
     else:
         raise ConfigError(
             f"{folder} is our GPT with a classification head, which transformers has no class for",
@@ -84,14 +84,20 @@ def export_run(folder: Path | str, out: Path | str, checkpoint: str = "last") ->
         )
 
 
-def _export_finetuned(
-    config: RunConfig, pretrained: HuggingFaceModel, labels: tuple[str, ...], weights: Path, out: Path
-) -> None:
+def _export_finetuned(config: RunConfig, pretrained: HuggingFaceModel, weights: Path, out: Path) -> None:
+    from oelm.surgery.causal import converted_causal
+    from oelm.surgery.comparators import merge, tuned
+    from oelm.surgery.conversion import weight_table
     from oelm.surgery.pretrained import converted_classifier
     from oelm.surgery.storage import save_loaded
 
-    model, origin = converted_classifier(pretrained, labels, config.method, config.seed)
+    if isinstance(config.data, DataConfig):
+        model, origin = converted_causal(pretrained, config.method, config.seed)
+    else:
+        model, origin = converted_classifier(pretrained, config.data.labels, config.method, config.seed)
+    tuned(model, weight_table(model), config.method.comparator, config.seed)
     nn.Module.to(model, weight_dtype(config.train.precision))
     load_weights(model, weights)
+    merge(model)
     with writing_folder(out) as partial:
         save_loaded(model, partial, origin)

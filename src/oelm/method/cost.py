@@ -66,10 +66,12 @@ def backward_flops(products: tuple[Product, ...], frozen_share: Mapping[str, flo
 
 def frozen_share(plan: FreezingPlan | None, table: tuple[Weight, ...], total_steps: int) -> dict[str, float]:
     """For each tensor that the plan speaks of, the share of all steps in which it is frozen."""
+    fixed = {weight.name: 1.0 for weight in table if weight.fixed}
     if plan is None:
-        return {}
+        return fixed
     share_of_layer = _share_of_layer(plan.when, layer_count(table), total_steps)
-    return {weight.name: share_of_layer[weight.layer] for weight in chosen(plan, table) if weight.layer is not None}
+    planned = {weight.name: share_of_layer[weight.layer] for weight in chosen(plan, table) if weight.layer is not None}
+    return {**planned, **fixed}
 
 
 @lru_cache

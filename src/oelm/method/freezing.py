@@ -25,10 +25,11 @@ from oelm.method.weights import Role, Weight, layer_count
 
 def frozen_names(plan: FreezingPlan | None, table: tuple[Weight, ...], step: int, total_steps: int) -> frozenset[str]:
     """The names of the tensors that update `step` (counted from 0) must leave alone."""
+    fixed = frozenset(weight.name for weight in table if weight.fixed)
     if plan is None:
-        return frozenset()
+        return fixed
     layers = layer_count(table)
-    return frozenset(
+    return fixed | frozenset(
         weight.name
         for weight in chosen(plan, table)
         if weight.layer is not None

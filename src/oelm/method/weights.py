@@ -44,6 +44,8 @@ class Weight:
     stored: bool = True
     cut: int = 0
     """How many weights the baseline's tensor of this name has more: absent ones, where Q and K are thin."""
+    fixed: bool = False
+    """Frozen from the first step to the last by what the arm is, whatever a freezing plan says."""
     in_ffn_share: bool = False
     """Belongs to the hidden units that the freezing plan's `ffn_share` covers."""
 

@@ -32,6 +32,8 @@ def arguments_of(config: RunConfig) -> list[str]:
     start = ["oelm"]
     if config.train.processes > 1:
         start = ["torchrun", "--nproc-per-node", str(config.train.processes), "-m", "oelm"]
+    if isinstance(config.data, DataConfig) and isinstance(config.model, HuggingFaceModel):
+        return [*start, "finetune", "--task", "lm", "--data", config.data.folder, *_flags(_token_text_settings(config))]
     if isinstance(config.data, DataConfig):
         return [*start, "train", "--data", config.data.folder, *_flags(needed_settings(config))]
     return [*start, "finetune", *_flags(_finetune_settings(config, config.data))]
@@ -99,6 +101,27 @@ def _finetune_settings(config: RunConfig, data: LabelledData) -> dict[str, Any]:
         "clip": config.optim.clip,
         "validate_every": train.validate_every,
         "precision": train.precision,
+    }
+
+
+def _token_text_settings(config: RunConfig) -> dict[str, Any]:
+    """Of a pre-trained language model: so many windows, once."""
+    assert isinstance(config.data, DataConfig)
+    optim, train = config.optim, config.train
+    return {
+        "method": config.method.name,
+        **_model_settings(config),
+        "max_length": config.data.window,
+        "train_examples": train.steps * train.sequences_per_step,
+        "epochs": 1,
+        "batch_size": train.batch_size,
+        "accumulate": train.accumulate,
+        "lr": optim.lr,
+        "weight_decay": optim.weight_decay,
+        "clip": optim.clip,
+        "warmup_share": optim.warmup_steps / train.steps,
+        "validate_every": train.validate_every,
+        "holdout_examples": train.validation_sequences,
     }
 
 

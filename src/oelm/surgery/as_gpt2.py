@@ -21,7 +21,7 @@ from oelm.surgery.shifted import OelmGPTConfig, OelmGPTForCausalLM, register
 def empty_gpt2(config: GPTConfig, method: Method, end_of_text: int | None) -> GPT2LMHeadModel:
     """A GPT-2 of this size; with a key shift, one that has it."""
     if method.extras.shift:
-        register(OelmGPTConfig, OelmGPTForCausalLM)
+        register()
         return OelmGPTForCausalLM(_config(OelmGPTConfig, config, end_of_text))
     return GPT2LMHeadModel(_config(GPT2Config, config, end_of_text))
 
@@ -43,6 +43,7 @@ def _config(kind: type[C], config: GPTConfig, end_of_text: int | None) -> C:
         attn_pdrop=config.dropout,
         bos_token_id=end_of_text,
         eos_token_id=end_of_text,
+        pad_token_id=end_of_text,  # behind the mask it is never read
         tie_word_embeddings=True,  # transformers 5 ties only if the config says so
     )
 

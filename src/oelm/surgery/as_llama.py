@@ -21,7 +21,7 @@ from oelm.surgery.shifted import OelmLlamaConfig, OelmLlamaForCausalLM, register
 def empty_llama(config: GPTConfig, method: Method, end_of_text: int | None) -> LlamaForCausalLM:
     """A Llama of this size; with a key shift, one that has it."""
     if method.extras.shift:
-        register(OelmLlamaConfig, OelmLlamaForCausalLM)
+        register()
         return OelmLlamaForCausalLM(llama_config(OelmLlamaConfig, config, end_of_text, biases=method.extras.bias))
     return LlamaForCausalLM(llama_config(LlamaConfig, config, end_of_text, biases=method.extras.bias))
 
@@ -45,6 +45,7 @@ def llama_config(kind: type[C], config: GPTConfig, end_of_text: int | None, *, b
         attention_dropout=config.dropout,
         bos_token_id=end_of_text,
         eos_token_id=end_of_text,
+        pad_token_id=end_of_text,  # behind the mask it is never read
         tie_word_embeddings=True,  # transformers 5 ties only if the config says so
     )
 

@@ -5,12 +5,15 @@ from dataclasses import dataclass
 from oelm.config.method import Pretrained, Scale
 from oelm.method.freezing import describe
 from oelm.surgery.architectures import Attention
+from oelm.surgery.damage import Damage
 from oelm.surgery.operation import Operation
 
 _MADE = {
     Pretrained.KEEP: "as pre-trained",
     Pretrained.QR: "pre-trained, orthogonalised per head by QR",
     Pretrained.POLAR: "pre-trained, the nearest orthogonal frame per head",
+    Pretrained.EXACT: "pre-trained, turned until rows are orthogonal; no logit changes",
+    Pretrained.EXACT_EQUAL: "pre-trained, turned until rows are orthogonal, then given one length",
 }
 
 
@@ -24,7 +27,7 @@ class SideAudit:
     written: bool
     frozen: bool
     gram_error: float
-    """max |W_h W_h^T - I| over heads, rows brought to norm 1."""
+    """max |W_h W_h^T - I| over heads, rows brought to norm 1; NaN of a quantised matrix."""
     row_norm: float
     row_norm_before: float
 
@@ -54,6 +57,8 @@ class Audit:
     frozen_otherwise: int
     """Frozen by someone else before."""
     frozen_names: tuple[str, ...]
+    damage: Damage | None = None
+    """What the conversion did to the answers on a probe batch, where one was given."""
 
     @property
     def total(self) -> int:
@@ -84,8 +89,8 @@ def _heading(audit: Audit) -> list[str]:
 
 def _made(operation: Operation) -> str:
     method = operation.method
-    if operation.pretrained is Pretrained.KEEP:
-        return _MADE[operation.pretrained]
+    if operation.pretrained is Pretrained.KEEP or operation.is_exact:
+        return _MADE[operation.pretrained or Pretrained.KEEP]
     made = _MADE[operation.pretrained] if operation.pretrained else f"drawn afresh, {method.query}"
     matched = method.scale is Scale.NORM_MATCHED
     return f"{made}, rows as long as {'the pre-trained ones' if matched else 'in the original study'}"
@@ -108,8 +113,13 @@ def _totals(audit: Audit) -> list[str]:
     lines = [f"{audit.total:,} weights: {audit.trained:,} trained, {audit.frozen:,} frozen ({share:.1%})"]
     if audit.frozen_otherwise:
         lines.append(f"besides, {audit.frozen_otherwise:,} were frozen before and stay so")
+    if audit.damage is not None:
+        lines.append(f"on the probe batch: {audit.damage}")
     plan = audit.operation.method.plan
     if plan is not None and plan.when.kind != "always":
         otherwise = "trains them to the end" if plan.when.kind == "from" else "leaves them frozen"
-        lines.append(f"the calendar is kept by oelm's training loop; any other loop {otherwise}")
+        lines.append(
+            "the calendar is kept by oelm's training loop, and under transformers' Trainer by "
+            f"callbacks=[oelm.FreezeCallback()]; any other loop {otherwise}"
+        )
     return lines

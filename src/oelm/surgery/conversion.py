@@ -1,22 +1,30 @@
-"""What has been done to a model, kept on the model itself."""
+"""What has been done to a model: kept on the model, and in its config, which travels with every save.
+
+`config.json` gets one more key, `oelm`. Whatever writes the model (save_pretrained, push_to_hub, a trainer's
+checkpoint) writes it too, and whatever reads the folder as a plain model does not mind it.
+"""
 
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from oelm.base.errors import ConfigError, FreezeError
-from oelm.config.method import Always
+from oelm.config.method import Always, Method
+from oelm.config.settings import parse
 from oelm.method.weights import Weight
 from oelm.surgery.architectures import Attention
-from oelm.surgery.operation import Operation
+from oelm.surgery.operation import Operation, parse_operation
 from oelm.surgery.sites import open_sites
 from oelm.surgery.table import build_table
 
+MARKER = "oelm"
 _ATTRIBUTE = "oelm_conversion"
+_DIGEST_LENGTH = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +42,36 @@ class Conversion:
     def frozen(self) -> frozenset[str]:
         """The names of the tensors that are frozen from the start."""
         return frozenset(self.digests)
+
+    @property
+    def is_for_good(self) -> bool:
+        """Frozen tensors stay so: under a calendar they may move."""
+        plan = self.operation.method.plan
+        return plan is not None and isinstance(plan.when, Always)
+
+    def marker(self) -> dict[str, Any]:
+        """As plain data, for the model's config."""
+        return {
+            "method": self.operation.method.model_dump(mode="json"),
+            "seed": self.seed,
+            "attention": [str(kind) for kind in self.attention],
+            "train_biases": self.train_biases,
+            "frozen": dict(self.digests),
+        }
+
+
+def read_marker(config: PreTrainedConfig, where: str) -> Conversion | None:
+    """The conversion that a config speaks of; None of a plain model."""
+    values = getattr(config, MARKER, None)
+    if values is None:
+        return None
+    return Conversion(
+        operation=parse_operation(parse(Method, values["method"], where=where)),
+        seed=values["seed"],
+        attention=tuple(Attention(kind) for kind in values["attention"]),
+        train_biases=values["train_biases"],
+        digests=dict(values["frozen"]),
+    )
 
 
 def conversion_of(model: nn.Module) -> Conversion:
@@ -54,9 +92,18 @@ def freeze(model: PreTrainedModel, conversion: Conversion) -> None:
     earlier = conversion_of(model).frozen if is_converted(model) else frozenset()
     for name, parameter in model.named_parameters():
         if name in conversion.frozen | earlier:
-            parameter.requires_grad_(name not in conversion.frozen)
+            parameter.requires_grad_(name not in conversion.frozen and parameter.is_floating_point())
             parameter.grad = None
-    setattr(model, _ATTRIBUTE, conversion)
+    _keep(model, conversion)
+
+
+def accept_weights(model: PreTrainedModel) -> None:
+    """Take the frozen tensors as they stand for those of the conversion: a checkpoint was loaded over them.
+
+    They were drawn again before that, and another machine's LAPACK draws other last bits.
+    """
+    conversion = conversion_of(model)
+    _keep(model, replace(conversion, digests=digests_of(model, conversion.frozen)))
 
 
 def weight_table(model: PreTrainedModel) -> tuple[Weight, ...]:
@@ -67,33 +114,43 @@ def weight_table(model: PreTrainedModel) -> tuple[Weight, ...]:
 
 
 def digests_of(model: nn.Module, names: Iterable[str]) -> dict[str, str]:
-    """SHA-256 over type, shape and bytes of these tensors."""
-    return {name: _digest(model.get_parameter(name)) for name in sorted(names)}
-
-
-def accept_weights(model: nn.Module) -> None:
-    """Take the frozen tensors as they stand for those of the conversion: a checkpoint was loaded over them.
-
-    They were drawn again before that, and another machine's LAPACK draws other last bits.
-    """
-    conversion = conversion_of(model)
-    setattr(model, _ATTRIBUTE, replace(conversion, digests=digests_of(model, conversion.frozen)))
+    """The type and a SHA-256 over shape and bytes of these tensors."""
+    return {name: _digest(_frozen_parameter(model, name)) for name in sorted(names)}
 
 
 def check_frozen(model: nn.Module) -> None:
     """Refuse a model of which a tensor has moved that its plan freezes for good. A changed dtype is not judged."""
     conversion = conversion_of(model)
-    plan = conversion.operation.method.plan
-    if plan is None or not isinstance(plan.when, Always):
-        return
-    for name, now in digests_of(model, conversion.frozen).items():
-        before = conversion.digests[name]
-        if now != before and now.split(":")[0] == before.split(":")[0]:
-            raise FreezeError(f"the frozen tensor {name} has changed since the conversion", "convert and train anew")
+    now = digests_of(model, conversion.frozen)
+    if conversion.is_for_good and (moved := changed_names(conversion.digests, now)):
+        raise FreezeError(f"the frozen tensor {moved[0]} has changed since the conversion", "convert and train anew")
+
+
+def changed_names(before: dict[str, str], now: dict[str, str]) -> list[str]:
+    """The tensors whose digests differ, of those that have one type before and now."""
+    same_type = (name for name in before if before[name].split(":")[0] == now[name].split(":")[0])
+    return sorted(name for name in same_type if before[name] != now[name])
+
+
+def _keep(model: PreTrainedModel, conversion: Conversion) -> None:
+    setattr(model, _ATTRIBUTE, conversion)
+    setattr(model.config, MARKER, conversion.marker())
+
+
+def _frozen_parameter(model: nn.Module, name: str) -> Tensor:
+    module_name, _, part = name.rpartition(".")
+    module = model.get_submodule(module_name)
+    if hasattr(module, "base_layer"):
+        raise FreezeError(
+            f"{module_name} is frozen, and an adapter trains an update of it",
+            "leave Q and K out of the adapter's target_modules, or convert with 'baseline', which freezes nothing",
+        )
+    tensor: Tensor = getattr(module, part)
+    return tensor
 
 
 def _digest(tensor: Tensor) -> str:
     plain = tensor.detach().cpu().contiguous()
     content = hashlib.sha256(repr(tuple(plain.shape)).encode())
     content.update(plain.flatten().view(torch.uint8).numpy().tobytes())
-    return f"{str(plain.dtype).removeprefix('torch.')}:{content.hexdigest()}"
+    return f"{str(plain.dtype).removeprefix('torch.')}:{content.hexdigest()[:_DIGEST_LENGTH]}"

@@ -1,7 +1,8 @@
 """Our GPT as a Hugging Face folder that `AutoModelForCausalLM` and `AutoTokenizer` load.
 
 Without a key shift it is plain GPT-2 or, in Llama style, plain Llama, which load everywhere; with one it is a model of
-`shifted.py`. The model is read by the names of its weights, the same that checkpoints hold.
+`shifted.py`, which loads after `import oelm`, and elsewhere with `trust_remote_code=True`. The model is read by the
+names of its weights, the same that checkpoints hold.
 """
 
 # mypy: disable-error-code=no-untyped-call
@@ -74,6 +75,8 @@ def _tokenizer(path: Path, context: int) -> PreTrainedTokenizerFast:
         tokenizer_file=str(path),
         bos_token=END_OF_TEXT,
         eos_token=END_OF_TEXT,
+        pad_token=END_OF_TEXT,
+        padding_side="left",  # to generate for several prompts at once
         model_max_length=context,
         split_special_tokens=True,  # as in training: text never becomes a special token
     )

@@ -5,17 +5,16 @@ from transformers import PreTrainedModel
 from oelm.config.record import LayerGeometry
 from oelm.method import geometry
 from oelm.surgery.conversion import conversion_of
-from oelm.surgery.orthogonal import head_norms
 from oelm.surgery.sites import open_sites
 
 
 def measure_geometry(model: PreTrainedModel) -> tuple[LayerGeometry, ...]:
     """One row per attention site, in the order of the layers."""
-    rows = []
-    for site in open_sites(model, conversion_of(model).attention):
+    rows, conversion = [], conversion_of(model)
+    for site in open_sites(model, conversion.attention):
         q_HKD, k_HKD = site.query.w_HKD.cpu(), site.key.w_HKD.cpu()
         # Matched heads keep lengths of their own; the Gram error is of their directions.
-        unit_q_HKD, unit_k_HKD = (w_HKD / head_norms(w_HKD).view(-1, 1, 1) for w_HKD in (q_HKD, k_HKD))
+        unit_q_HKD, unit_k_HKD = (conversion.operation.directions(w_HKD) for w_HKD in (q_HKD, k_HKD))
         # Grouped queries: several query heads meet one key head.
         paired_HKD = k_HKD.repeat_interleave(site.query.heads // site.key.heads, dim=0)
         rows.append(

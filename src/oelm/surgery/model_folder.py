@@ -7,6 +7,7 @@ from pathlib import Path
 
 from oelm.base.errors import DataError
 from oelm.base.files import read_json
+from oelm.config.model import HuggingFaceModel
 
 REACH_SECONDS = 4.0
 _CONFIG = "config.json"
@@ -58,6 +59,16 @@ def model_digest(folder: Path) -> str:
         with file.open("rb") as content:
             digest.update(f"{file.name}:{hashlib.file_digest(content, 'sha256').hexdigest()}\n".encode())
     return digest.hexdigest()[:16]
+
+
+def unchanged_folder(pretrained: HuggingFaceModel) -> Path:
+    """The folder of a run's model; refused if it is not the one that the run was configured with."""
+    folder = model_folder(pretrained.source, pretrained.revision)
+    if model_digest(folder) != pretrained.digest:
+        raise DataError(
+            f"{pretrained.source} has changed since this run was configured", "start a new run with another --out-dir"
+        )
+    return folder
 
 
 def has_tokenizer(folder: Path) -> bool:

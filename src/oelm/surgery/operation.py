@@ -2,10 +2,13 @@
 
 from dataclasses import dataclass
 
+from torch import Tensor
+
 from oelm.base.errors import ConfigError
-from oelm.config.method import Always, KeySource, Method, Pretrained, Projection
+from oelm.config.method import Always, KeySource, Method, Pretrained, Projection, Scale
 from oelm.config.methods import parse_method
 from oelm.method.projections import gain
+from oelm.surgery.orthogonal import head_norms, row_norms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,6 +17,22 @@ class Operation:
 
     method: Method
     pretrained: Pretrained | None
+
+    @property
+    def is_exact(self) -> bool:
+        """Q and K are turned together."""
+        return self.pretrained in (Pretrained.EXACT, Pretrained.EXACT_EQUAL)
+
+    @property
+    def keeps_function(self) -> bool:
+        """Whether the model still computes what it did."""
+        return self.pretrained is not None and self.pretrained.keeps_function
+
+    def directions(self, w_HKD: Tensor) -> Tensor:
+        """The rows brought to norm 1: each head by its root mean square, or each row where lengths differ by design."""
+        if self.pretrained is Pretrained.EXACT:
+            return w_HKD.double() / row_norms(w_HKD).unsqueeze(2)
+        return w_HKD.double() / head_norms(w_HKD).view(-1, 1, 1)
 
     def makes_orthogonal(self, projection: Projection) -> bool:
         """Each head's rows come out orthogonal."""
@@ -39,6 +58,15 @@ def parse_operation(method: str | Method) -> Operation:
     return Operation(method=method, pretrained=pretrained)
 
 
+def refuse_comparator(method: Method) -> None:
+    """Refuse what has nothing to do with Q and K: PEFT is the place for it, and a run may compare with it."""
+    if method.comparator is not None:
+        raise ConfigError(
+            f"{method.name} is a comparator for `oelm finetune` and studies, not a conversion of Q and K",
+            "use PEFT itself: peft.get_peft_model(model, ...)",
+        )
+
+
 def _refuse_what_attention_cannot_run(method: Method, pretrained: Pretrained | None) -> None:
     _refuse_parts(method)
     plan = method.plan
@@ -57,11 +85,13 @@ def _refuse_what_attention_cannot_run(method: Method, pretrained: Pretrained | N
             f"{method.name}: a {method.key_source} key is stored beside the query here, and training would part them",
             "freeze both for good (oelm+tied), or train it in oelm's own GPT",
         )
-    if method.key_source is not KeySource.OWN and pretrained is Pretrained.KEEP:
+    if method.key_source is not KeySource.OWN and pretrained not in (None, Pretrained.QR, Pretrained.POLAR):
         raise ConfigError(
             f"{method.name} keeps the pre-trained keys, so they cannot be {method.key_source}",
             "take oelm-qr, oelm-polar or oelm",
         )
+    if method.scale is Scale.NORM_MATCHED and pretrained in (Pretrained.EXACT, Pretrained.EXACT_EQUAL):
+        raise ConfigError(f"{method.name}: oelm-exact has lengths of its own", "leave +matched out")
 
 
 def _refuse_parts(method: Method) -> None:

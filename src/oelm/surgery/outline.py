@@ -1,5 +1,6 @@
 """The weights of a classifier before it is fetched: its shape alone, from a folder that is here or from its name."""
 
+import copy
 from functools import lru_cache
 from typing import Any
 
@@ -9,6 +10,7 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrai
 from oelm.config.method import Method
 from oelm.config.model import HuggingFaceModel
 from oelm.method.weights import Weight
+from oelm.surgery.comparators import tuned
 from oelm.surgery.model_folder import local_folder
 from oelm.surgery.operation import parse_operation
 from oelm.surgery.pretrained import read_config
@@ -51,7 +53,8 @@ def outlined_table(pretrained: HuggingFaceModel, classes: int, method: Method) -
     operation, sites = parse_operation(method), open_sites(model, pretrained.attention)
     for site in sites:
         refuse_impossible(operation, site)
-    return build_table(model, sites, method.plan, train_biases=pretrained.train_biases)
+    table = build_table(model, sites, method.plan, train_biases=pretrained.train_biases)
+    return table if method.comparator is None else tuned(copy.deepcopy(model), table, method.comparator, seed=0)
 
 
 @lru_cache(maxsize=4)

@@ -23,9 +23,9 @@ from oelm.base.errors import ConfigError, DataError
 from oelm.base.streams import stream_seed
 from oelm.config.method import Method
 from oelm.config.model import HuggingFaceModel
-from oelm.surgery.architectures import Attention, architecture_of
-from oelm.surgery.convert import convert
-from oelm.surgery.model_folder import has_tokenizer, model_digest, model_folder
+from oelm.surgery.architectures import Attention, architecture_named, architecture_of
+from oelm.surgery.convert import apply
+from oelm.surgery.model_folder import has_tokenizer, unchanged_folder
 
 Ids = npt.NDArray[np.int64]
 
@@ -50,7 +50,7 @@ def check_classifier(folder: Path, max_length: int) -> None:
 def longest_input(config: PreTrainedConfig) -> int | None:
     """How many tokens the model has positions for; None if it has no such limit (T5)."""
     positions: int | None = getattr(config, "max_position_embeddings", None)
-    if positions is not None and config.model_type == "roberta":
+    if positions is not None and architecture_named(config.model_type).positions_after_padding:
         return positions - int(config.pad_token_id) - 1  # its positions are counted from behind the padding's id
     return positions
 
@@ -59,13 +59,9 @@ def converted_classifier(
     pretrained: HuggingFaceModel, labels: tuple[str, ...], method: Method, seed: int
 ) -> tuple[PreTrainedModel, Path]:
     """The model of a run as it is before the first step, and its folder; refused if that has changed since."""
-    folder = model_folder(pretrained.source, pretrained.revision)
-    if model_digest(folder) != pretrained.digest:
-        raise DataError(
-            f"{pretrained.source} has changed since this run was configured", "start a new run with another --out-dir"
-        )
+    folder = unchanged_folder(pretrained)
     model = load_classifier(folder, labels, seed)
-    convert(model, method, seed=seed, attention=pretrained.attention, train_biases=pretrained.train_biases)
+    apply(model, method, seed=seed, attention=pretrained.attention, train_biases=pretrained.train_biases)
     return model, folder
 
 
@@ -74,7 +70,7 @@ def load_classifier(folder: Path, labels: tuple[str, ...], seed: int) -> PreTrai
     config = read_config(
         folder, num_labels=len(labels), id2label=dict(enumerate(labels)), label2id={n: i for i, n in enumerate(labels)}
     )
-    with torch.random.fork_rng(devices=[]), _quiet_loading():
+    with torch.random.fork_rng(devices=[]), quiet_loading():
         torch.manual_seed(stream_seed(seed, "init", "classification head"))
         model: PreTrainedModel
         model, loading = AutoModelForSequenceClassification.from_pretrained(
@@ -113,7 +109,7 @@ def _refuse_gaps(folder: Path, model: PreTrainedModel, loading: dict[str, Any]) 
 
 
 @contextlib.contextmanager
-def _quiet_loading() -> Iterator[None]:
+def quiet_loading() -> Iterator[None]:
     """Without the report that the head is new: that is meant."""
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]

@@ -12,13 +12,23 @@ from oelm.base.runtime import generator_for
 from oelm.config.method import KeySource, Pretrained, Projection, Scale
 from oelm.method.projections import PROJECTIONS, HeadShape, key_heads
 from oelm.surgery.operation import Operation
-from oelm.surgery.orthogonal import head_norms, polar_heads, qr_heads
+from oelm.surgery.orthogonal import exact_heads, head_norms, polar_heads, qr_heads, smallest_singular_share
 from oelm.surgery.sites import Projector, Site
+
+_FULL_RANK = 1e-8
+"""The least share of the largest singular value that a head's smallest must have, for A to be safely invertible."""
 
 
 def refuse_impossible(operation: Operation, site: Site) -> None:
     """Refuse keys that have no query of their own to take after, and more orthogonal rows than there is room for."""
     method = operation.method
+    if operation.pretrained is Pretrained.KEEP:
+        return
+    if quantised := next((side for side in site.sides if not side.is_plain), None):
+        raise ConfigError(
+            f"{method.name}: {quantised.name} is quantised ({type(quantised.linear).__name__}) and cannot be rewritten",
+            "take keep, which leaves it as it is, or convert the model before it is quantised",
+        )
     if method.key_source is not KeySource.OWN and site.query.heads != site.key.heads:
         raise ConfigError(
             f"{method.name}: {site.query.heads} query heads share {site.key.heads} key heads, so a key cannot take "
@@ -32,6 +42,20 @@ def refuse_impossible(operation: Operation, site: Site) -> None:
                 f"{method.name}: {side.name} has no room for {rows} orthogonal rows of width {width}",
                 "take oelm-random-matched or keep",
             )
+    if operation.is_exact:
+        _refuse_inexact(method.name, site)
+
+
+def _refuse_inexact(name: str, site: Site) -> None:
+    """A and A^-T cancel only if q meets k as the projections left them, one query head per key head."""
+    reason = f"{site.between} stand between the projections and their product" if site.between else ""
+    if site.query.heads != site.key.heads:
+        reason = f"{site.query.heads} query heads share {site.key.heads} key heads"
+    elif not reason and not site.query.linear.weight.is_meta:
+        share = smallest_singular_share(site.query.w_HKD.cpu(), site.key.w_HKD.cpu())
+        reason = f"a head of {site.query.name} uses fewer dimensions than it has" if share < _FULL_RANK else ""
+    if reason:
+        raise ConfigError(f"{name} would not be exact here: {reason}", "take keep, which changes nothing either")
 
 
 def _orthogonal_rows(operation: Operation, projection: Projection, side: Projector) -> int:
@@ -44,8 +68,13 @@ def _orthogonal_rows(operation: Operation, projection: Projection, side: Project
 def new_matrices(operation: Operation, site: Site, seed: int) -> tuple[Tensor, Tensor]:
     """Q and K of this site after the operation, (H, K, D) in float64; the model is not changed.
 
-    Each draw has its own stream, named by kind, layer and side: the same for a model with any head on top.
+    Where biases change too, they are a last column: (H, K, D + 1). Each draw has its own stream, named by
+    kind, layer and side: the same for a model with any head on top.
     """
+    if operation.is_exact:
+        equal = operation.pretrained is Pretrained.EXACT_EQUAL
+        width = site.query.linear.in_features
+        return exact_heads(_with_bias(site.query), _with_bias(site.key), width, equal=equal)
     q_HKD = _directions(operation, operation.method.query, site.query, seed, (site.kind, site.layer, "query"))
     if operation.method.key_source is KeySource.OWN:
         k_HKD = _directions(operation, operation.method.key, site.key, seed, (site.kind, site.layer, "key"))
@@ -55,6 +84,14 @@ def new_matrices(operation: Operation, site: Site, seed: int) -> tuple[Tensor, T
         return q_HKD, k_HKD
     q_HKD = q_HKD * _row_norms(operation, operation.method.query, site.query, divides_logits=site.divides_logits)
     return q_HKD, k_HKD * _row_norms(operation, operation.method.key, site.key, divides_logits=True)
+
+
+def _with_bias(side: Projector) -> Tensor:
+    """W_h with b_h, or zeros, as a last column (H, K, D + 1)."""
+    w_HKD = side.w_HKD.cpu().double()
+    bias = side.linear.bias
+    bias_E = w_HKD.new_zeros(w_HKD.shape[:2]) if bias is None else bias.detach().cpu().double()
+    return torch.cat([w_HKD, bias_E.view(*w_HKD.shape[:2], 1)], dim=2)
 
 
 def _directions(
@@ -68,6 +105,8 @@ def _directions(
             return qr_heads(w_HKD)
         case Pretrained.POLAR:
             return polar_heads(w_HKD)
+        case Pretrained.EXACT | Pretrained.EXACT_EQUAL:
+            raise AssertionError("made together, in `new_matrices`")
         case None:
             return PROJECTIONS[projection](HeadShape(*w_HKD.shape), generator_for(seed, "convert", *stream))
 

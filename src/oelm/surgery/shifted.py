@@ -23,8 +23,6 @@ from transformers import (
     GPT2LMHeadModel,
     LlamaConfig,
     LlamaForCausalLM,
-    PreTrainedConfig,
-    PreTrainedModel,
 )
 from transformers.cache_utils import Cache
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
@@ -51,6 +49,7 @@ class ShiftedAttention(GPT2Attention):
         hidden_states: Tensor,
         past_key_values: Cache | None = None,
         attention_mask: Tensor | None = None,
+        start_B: Tensor | None = None,
         **kwargs: Any,
     ) -> tuple[Tensor, Tensor | None]:
         """Order: projection, cache, shift, logits."""
@@ -63,7 +62,7 @@ class ShiftedAttention(GPT2Attention):
         y_BTHK, weights = attend(
             self,
             q_BHTK,
-            shift_keys(k_BHSK, self.shift_H),
+            shift_keys(k_BHSK, self.shift_H, start_B),
             v_BHSK,
             attention_mask,
             dropout=self.attn_dropout.p if self.training else 0.0,
@@ -94,9 +93,10 @@ class ShiftedLlamaAttention(LlamaAttention):
         position_embeddings: Any = None,  # noqa: ARG002 (of the new tokens only; a token's position is its place)
         attention_mask: Tensor | None = None,
         past_key_values: Cache | None = None,
+        start_B: Tensor | None = None,
         **kwargs: Any,
     ) -> tuple[Tensor, Tensor | None]:
-        """Order: projection, cache, shift, rotary, logits."""
+        """Order: projection, cache, shift, rotary, logits. (Padding moves all places alike: logits see distances.)"""
         shape = (*hidden_states.shape[:-1], -1, self.head_dim)
         projected = (project(hidden_states) for project in (self.q_proj, self.k_proj, self.v_proj))
         q_BHTK, k_BHSK, v_BHSK = (part.view(shape).transpose(1, 2) for part in projected)
@@ -108,7 +108,7 @@ class ShiftedLlamaAttention(LlamaAttention):
         y_BTHK, weights = attend(
             self,
             turn(q_BHTK, cos_1SK[:, keys - time :], sin_1SK[:, keys - time :]),
-            turn(shift_keys(k_BHSK, self.shift_H), cos_1SK, sin_1SK),
+            turn(shift_keys(k_BHSK, self.shift_H, start_B), cos_1SK, sin_1SK),
             v_BHSK,
             attention_mask,
             dropout=self.attention_dropout if self.training else 0.0,
@@ -124,9 +124,15 @@ def turn(x_BHTK: Tensor, cos_1TK: Tensor, sin_1TK: Tensor) -> Tensor:
     return turned_BHTK
 
 
-def shift_keys(k_BHSK: Tensor, shift_H: Tensor) -> Tensor:
-    """k_t <- (1-m_h) k_t + m_h k_{t-1}; the first key is its own predecessor."""
+def shift_keys(k_BHSK: Tensor, shift_H: Tensor, start_B: Tensor | None = None) -> Tensor:
+    """k_t <- (1-m_h) k_t + m_h k_{t-1}; the first key is its own predecessor.
+
+    `start_B` is the place of each text's first token where there is padding before it: that key is the first then.
+    """
     previous_BHSK = torch.cat([k_BHSK[:, :, :1], k_BHSK[:, :, :-1]], dim=2)
+    if start_B is not None:
+        is_first_BS = torch.arange(k_BHSK.shape[2], device=k_BHSK.device) == start_B[:, None]
+        previous_BHSK = torch.where(is_first_BS[:, None, :, None], k_BHSK, previous_BHSK)
     m_H11 = shift_H.sigmoid().to(k_BHSK.dtype).view(-1, 1, 1)
     return torch.lerp(k_BHSK, previous_BHSK, m_H11.expand_as(k_BHSK))
 
@@ -140,7 +146,7 @@ class OelmGPTForCausalLM(GPT2LMHeadModel):
         super().__init__(config)
         for layer, block in enumerate(self.transformer.h):
             block.attn = ShiftedAttention(config, layer)
-        self.register_forward_pre_hook(_refuse_left_padding, with_kwargs=True)
+        self.transformer.register_forward_pre_hook(_find_starts, with_kwargs=True)
         self.post_init()
 
 
@@ -153,22 +159,23 @@ class OelmLlamaForCausalLM(LlamaForCausalLM):
         super().__init__(config)
         for layer, block in enumerate(self.model.layers):
             block.self_attn = ShiftedLlamaAttention(config, layer)
-        self.register_forward_pre_hook(_refuse_left_padding, with_kwargs=True)
+        self.model.register_forward_pre_hook(_find_starts, with_kwargs=True)
         self.post_init()
 
 
-def _refuse_left_padding(_model: nn.Module, _arguments: Any, named: dict[str, Any]) -> None:
+def _find_starts(_model: nn.Module, arguments: Any, named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Tell every layer where texts begin, by the mask: of (past and present) tokens, the first that is not padding."""
     mask_BS = named.get("attention_mask")
-    if mask_BS is not None and mask_BS.ndim == 2 and not bool(mask_BS[:, 0].all()):
-        raise ValueError(
-            "padding on the left would become the first token's predecessor in the key shift. "
-            "Fix: pad on the right, or generate prompts of equal length together."
-        )
+    if mask_BS is not None and mask_BS.ndim == 2:
+        named = {**named, "start_B": mask_BS.to(torch.int8).argmax(dim=1)}
+    return arguments, named
 
 
-def register(config: type[PreTrainedConfig], model: type[PreTrainedModel]) -> None:
-    """Let AutoConfig and AutoModelForCausalLM know one of these models, also where it is saved."""
-    AutoConfig.register(config.model_type, config, exist_ok=True)
-    AutoModelForCausalLM.register(config, model, exist_ok=True)
-    config.register_for_auto_class()
-    model.register_for_auto_class("AutoModelForCausalLM")
+def register() -> None:
+    """Let AutoConfig and AutoModelForCausalLM know these models, also where they are saved."""
+    for model in (OelmGPTForCausalLM, OelmLlamaForCausalLM):
+        config = model.config_class
+        AutoConfig.register(config.model_type, config, exist_ok=True)
+        AutoModelForCausalLM.register(config, model, exist_ok=True)
+        config.register_for_auto_class()
+        model.register_for_auto_class("AutoModelForCausalLM")

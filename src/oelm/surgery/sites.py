@@ -9,14 +9,14 @@ from transformers import PreTrainedModel
 
 from oelm.base.errors import ConfigError
 from oelm.surgery.architectures import Architecture, Attention, Place, architecture_of
-from oelm.surgery.fused import split_fused
+from oelm.surgery.fused import is_plain, split_fused
 
 # H heads  K head width  D model width
 
 
 @dataclass(frozen=True, kw_only=True)
 class Projector:
-    """One linear layer that makes queries or keys."""
+    """One linear layer that makes queries or keys; a quantised one has its shape, but no matrix to read or write."""
 
     name: str
     linear: nn.Linear
@@ -26,6 +26,11 @@ class Projector:
     def heads(self) -> int:
         """H: for keys of grouped-query attention fewer than for queries."""
         return self.linear.out_features // self.head_width
+
+    @property
+    def is_plain(self) -> bool:
+        """A matrix of numbers that can be measured and rewritten."""
+        return is_plain(self.linear)
 
     @property
     def w_HKD(self) -> Tensor:  # noqa: N802 (the shape is part of the name)
@@ -47,6 +52,13 @@ class Site:
     query: Projector
     key: Projector
     divides_logits: bool
+    between: str
+    """What stands between the projections and their product; empty for nothing."""
+
+    @property
+    def sides(self) -> tuple[Projector, Projector]:
+        """Query and key."""
+        return self.query, self.key
 
 
 def open_sites(model: PreTrainedModel, kinds: Collection[str] | None = None) -> tuple[Site, ...]:
@@ -106,8 +118,8 @@ def _modules(model: PreTrainedModel, place: Place) -> list[str]:
 def _sites(model: PreTrainedModel, row: Architecture, kind: Attention) -> Iterator[Site]:
     place, offsets = row.places[kind], layer_offsets(model, row)
     for attention in _modules(model, place):
-        split_fused(model, attention, dict(place.fused))
         head_width = getattr(model.get_submodule(attention), row.head_width)
+        split_fused(model, attention, place.fused, head_width)
         layer = layer_of(f"{attention}.", offsets)
         assert layer is not None
         yield Site(
@@ -116,14 +128,15 @@ def _sites(model: PreTrainedModel, row: Architecture, kind: Attention) -> Iterat
             query=_projector(model, f"{attention}.{place.query}", head_width),
             key=_projector(model, f"{attention}.{place.key}", head_width),
             divides_logits=row.divides_logits,
+            between=row.between,
         )
 
 
 def _projector(model: PreTrainedModel, name: str, head_width: int) -> Projector:
     linear = model.get_submodule(name)
-    if type(linear) is not nn.Linear:
+    if hasattr(linear, "base_layer") or not hasattr(linear, "out_features"):
         raise ConfigError(
-            f"{name} is a {type(linear).__name__}, not a plain linear layer",
-            "convert the model before adapters or quantisation are added",
+            f"{name} is a {type(linear).__name__}, not a linear layer",
+            "convert the model before adapters are added: oelm.convert(model), then peft.get_peft_model(model, ...)",
         )
-    return Projector(name=name, linear=linear, head_width=head_width)
+    return Projector(name=name, linear=linear, head_width=head_width)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Saving and loading a converted model: a plain Hugging Face folder, and `oelm.json` beside it.
+"""Saving and loading a converted model: a plain Hugging Face folder whose config says what was done.
 
 Any `from_pretrained` loads the folder; `load` also freezes again, after checking the frozen tensors byte by byte.
 """
@@ -7,42 +7,45 @@ from pathlib import Path
 from typing import Any
 
 import transformers
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from torch import nn
+from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from oelm.base.errors import CheckpointError, FreezeError
-from oelm.base.files import read_json, write_json
-from oelm.config.method import Method
-from oelm.config.settings import parse
-from oelm.surgery.architectures import Attention
-from oelm.surgery.conversion import Conversion, accept_weights, check_frozen, conversion_of, digests_of, freeze
+from oelm.surgery.adapters import adapted_base, save_adapter
+from oelm.surgery.architectures import Architecture, set_architecture
+from oelm.surgery.conversion import (
+    accept_weights,
+    changed_names,
+    check_frozen,
+    digests_of,
+    freeze,
+    read_marker,
+)
 from oelm.surgery.model_folder import copy_tokenizer
-from oelm.surgery.operation import parse_operation
 from oelm.surgery.sites import open_sites
 
-SIDECAR = "oelm.json"
+# What decides which folder is read, of all that `from_pretrained` takes.
+_WHERE = ("revision", "token", "cache_dir", "local_files_only", "subfolder", "force_download")
 
 
-def save(model: PreTrainedModel, folder: Path | str, tokenizer: PreTrainedTokenizerBase | None = None) -> None:
-    """Write the model as any other, fused weights fused again, and what has been done to it as `oelm.json`.
+def save(model: nn.Module, folder: Path | str, tokenizer: PreTrainedTokenizerBase | None = None) -> None:
+    """Write the model as any other, fused weights fused again; its config says what has been done to it.
 
-    A tokenizer, if given, is written beside it.
+    Of a model under PEFT the adapter is written, such that it loads on the plain base too. A tokenizer, if given, is
+    written beside it.
     """
-    conversion = conversion_of(model)
-    check_frozen(model)
-    model.save_pretrained(folder)
+    model = getattr(model, "_orig_mod", model)  # torch.compile's wrapper
+    base = adapted_base(model)
+    if base is not None:
+        check_frozen(base)
+        save_adapter(model, base, Path(folder))
+    else:
+        check_frozen(model)
+        assert isinstance(model, PreTrainedModel), "converted"
+        accept_weights(model)  # under a calendar they may have moved
+        model.save_pretrained(folder)
     if tokenizer is not None:
         tokenizer.save_pretrained(folder)
-    operation = conversion.operation
-    write_json(
-        Path(folder) / SIDECAR,
-        {
-            "method": operation.method.model_dump(mode="json"),
-            "seed": conversion.seed,
-            "attention": list(conversion.attention),
-            "train_biases": conversion.train_biases,
-            "frozen": digests_of(model, conversion.frozen),
-        },
-    )
 
 
 def save_loaded(model: PreTrainedModel, folder: Path, origin: Path) -> None:
@@ -52,36 +55,40 @@ def save_loaded(model: PreTrainedModel, folder: Path, origin: Path) -> None:
     copy_tokenizer(origin, folder)
 
 
-def load(folder: Path | str) -> PreTrainedModel:
-    """Load a folder that `save` wrote, in its own dtype and class, and freeze what was frozen."""
-    folder = Path(folder)
-    conversion = _read(folder)
-    architecture = getattr(transformers, str(read_json(folder / "config.json")["architectures"][0]))
-    model: PreTrainedModel = architecture.from_pretrained(folder, dtype="auto")
+def load(source: Path | str, *, architecture: Architecture | None = None, **options: Any) -> PreTrainedModel:
+    """Load a converted model, in its own dtype and class, and freeze what was frozen.
+
+    `source` is a folder that `save`, `save_pretrained` or a trainer wrote, or a name on the Hub; `options` are those of
+    `from_pretrained` (dtype, device_map, revision, quantization_config, ...). Frozen tensors that are not loaded in the
+    type they were saved in cannot be compared.
+    """
+    source = str(source)
+    config = AutoConfig.from_pretrained(source, **{name: options[name] for name in _WHERE if name in options})
+    conversion = read_marker(config, where=f"{source}: config.json")
+    if conversion is None:
+        raise CheckpointError(
+            f"{source} does not say what was frozen: its config has no key 'oelm'",
+            "of a plain model, load it with from_pretrained and freeze its Q and K as they are: oelm.convert(model)",
+        )
+    model: PreTrainedModel = _class_of(source, config).from_pretrained(source, **{"dtype": "auto", **options})
+    if architecture is not None:
+        set_architecture(model, architecture)
     open_sites(model, conversion.attention)
-    found = digests_of(model, conversion.frozen)
-    if moved := sorted(name for name, digest in conversion.digests.items() if found[name] != digest):
+    moved = changed_names(conversion.digests, digests_of(model, conversion.frozen))
+    if conversion.is_for_good and moved:
         raise FreezeError(
-            f"{folder}: the frozen tensor {moved[0]} is not the one that {SIDECAR} describes",
+            f"{source}: the frozen tensor {moved[0]} is not the one that its config describes",
             "restore the folder as it was saved, or load it with from_pretrained and convert it anew",
         )
     freeze(model, conversion)
     return model
 
 
-def _read(folder: Path) -> Conversion:
-    path = folder / SIDECAR
-    if not path.is_file():
+def _class_of(source: str, config: transformers.PreTrainedConfig) -> Any:
+    name = (config.architectures or ["nothing"])[0]
+    if not hasattr(transformers, name):
         raise CheckpointError(
-            f"{folder} has no {SIDECAR}, so what was frozen is not known",
-            "write it with oelm.save(model, folder); of a plain folder, load it with from_pretrained and freeze its "
-            "Q and K as they are: oelm.convert(model, 'keep')",
+            f"{source} names the class {name}, which is not one of transformers'",
+            "load it with its own from_pretrained, then oelm.convert(model)",
         )
-    values: dict[str, Any] = read_json(path)
-    return Conversion(
-        operation=parse_operation(parse(Method, values["method"], where=str(path))),
-        seed=values["seed"],
-        attention=tuple(Attention(kind) for kind in values["attention"]),
-        train_biases=values["train_biases"],
-        digests=values["frozen"],
-    )
+    return getattr(transformers, name)

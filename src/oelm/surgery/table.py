@@ -45,7 +45,7 @@ def _site_roles(sites: Collection[Site], *, train_biases: bool) -> dict[str, Rol
 
 
 def _role(name: str, row: Architecture, module: nn.Module, model: PreTrainedModel) -> Role:
-    if module is model.get_input_embeddings():
+    if module is _input_embeddings(model):
         return Role.TOKEN_EMBEDDING
     if isinstance(module, nn.Embedding):
         return Role.POSITION_EMBEDDING
@@ -54,3 +54,11 @@ def _role(name: str, row: Architecture, module: nn.Module, model: PreTrainedMode
     path = (within_layer(name, row) or "").rpartition(".")[0]
     patterns = {Role.VALUE: row.value, Role.OUTPUT: row.output, Role.FFN: row.ffn}
     return next((role for role, pattern in patterns.items() if re.fullmatch(pattern, path)), Role.OTHER)
+
+
+def _input_embeddings(model: PreTrainedModel) -> nn.Module | None:
+    """None where a model has several and names none of them, such as CLIP."""
+    try:
+        return model.get_input_embeddings()
+    except NotImplementedError:
+        return None

@@ -1,7 +1,7 @@
 """Language modelling: predict the next token at every position of a window."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +11,16 @@ from oelm.data.batches import TokenBatches, ValidationWindows
 from oelm.tasks.task import Batch, LossSum
 
 # B batch  T time  V vocabulary
+
+
+SummedLoss = Callable[[nn.Module, Tensor, Tensor], Tensor]
+"""-sum log p(target) of a model, its tokens and their targets."""
+
+
+def own_loss(model: nn.Module, tokens_BT: Tensor, targets_BT: Tensor) -> Tensor:
+    """Our GPT adds up: it need not hold all logits for that."""
+    total: Tensor = model(tokens_BT, targets_BT)
+    return total
 
 
 class LanguageModelling:
@@ -27,12 +37,14 @@ class LanguageModelling:
         sequences_per_step: int,
         validation_batch: int,
         bytes_per_token: float,
+        summed_loss: SummedLoss = own_loss,
     ) -> None:
         self._training = training
         self._validation = validation
         self._sequences_per_step = sequences_per_step
         self._validation_batch = validation_batch
         self._bytes_per_token = bytes_per_token
+        self._summed_loss = summed_loss
 
     def training_batch(self, step: int, part: int, parts: int) -> Batch:
         """Sequences `part` of `parts` of the step's global batch."""
@@ -48,9 +60,9 @@ class LanguageModelling:
             yield _shifted(torch.from_numpy(self._validation.sequences(indices)))
 
     def loss(self, model: nn.Module, batch: Batch) -> LossSum:
-        """-sum log p(target) and the number of targets. The model adds up: it need not hold all logits for that."""
+        """-sum log p(target) and the number of targets."""
         targets_BT = batch["targets"]
-        total: Tensor = model(batch["tokens"], targets_BT)
+        total = self._summed_loss(model, batch["tokens"], targets_BT)
         return LossSum(total, torch.tensor(targets_BT.numel(), device=total.device))
 
     def measure(self, model: nn.Module, batch: Batch) -> Tensor:

@@ -16,7 +16,7 @@ from oelm.config.method import FreezingPlan
 from oelm.config.record import FlopCounts
 from oelm.method.cost import frozen_share
 from oelm.method.weights import Role, Weight
-from oelm.tasks.task import Task
+from oelm.tasks.task import Batch, Task
 
 _ON_EVERY_TOKEN = frozenset({Role.QUERY, Role.KEY, Role.QUERY_KEY, Role.VALUE, Role.OUTPUT, Role.FFN})
 
@@ -49,32 +49,39 @@ def measure_flops(
     as it was.
     """
     batch = task.training_batch(0, 0, parts)
-    with _everything_trained(model), sdpa_kernel(SDPBackend.MATH):
-        with FlopCounterMode(display=False) as forward:
-            loss = task.loss(model, batch)
-        with FlopCounterMode(display=False) as backward:
-            loss.total.backward()  # type: ignore[no-untyped-call]
+    fixed = frozenset(weight.name for weight in table if weight.fixed)
+    forward, free_backward = _counted(model, task, batch, frozenset())
+    backward = _counted(model, task, batch, fixed)[1] if fixed else free_backward
     read, shares = task.tokens(batch), frozen_share(plan, table, total_steps)
     padded = next(iter(batch.values())).numel()
     saved = sum(
         2 * weight.count * shares.get(weight.name, 0) * padded
         for weight in table
-        if weight.role in _ON_EVERY_TOKEN and not weight.name.endswith("bias")
+        if weight.role in _ON_EVERY_TOKEN and not weight.name.endswith("bias") and not weight.fixed
     )
-    forward_flops, free_backward = forward.get_total_flops(), backward.get_total_flops()
     return FlopRates(
-        forward=forward_flops / read,
-        backward=(free_backward - saved) / read,
-        baseline=(forward_flops + free_backward) / read,
+        forward=forward / read,
+        backward=(backward - saved) / read,
+        baseline=(forward + free_backward) / read,
     )
+
+
+def _counted(model: nn.Module, task: Task, batch: Batch, fixed: frozenset[str]) -> tuple[int, int]:
+    """FLOPs forward and backward with everything trained but these."""
+    with _trained_but(model, fixed), sdpa_kernel(SDPBackend.MATH):
+        with FlopCounterMode(display=False) as forward:
+            loss = task.loss(model, batch)
+        with FlopCounterMode(display=False) as backward:
+            loss.total.backward()  # type: ignore[no-untyped-call]
+    return forward.get_total_flops(), backward.get_total_flops()
 
 
 @contextlib.contextmanager
-def _everything_trained(model: nn.Module) -> Iterator[None]:
-    """Every parameter requires a gradient; afterwards the same ones do as before, and none has one."""
+def _trained_but(model: nn.Module, fixed: frozenset[str]) -> Iterator[None]:
+    """Every other parameter requires a gradient; afterwards the same ones do as before, and none has one."""
     before = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
-    for parameter, _ in before:
-        parameter.requires_grad_(True)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name not in fixed)
     try:
         yield
     finally:

@@ -1,0 +1,22 @@
+"""transformers' auto classes get to know our exports when they first meet one: importing oelm imports no model."""
+
+from importlib import import_module
+from typing import Any
+
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+_MODEL_TYPES = frozenset({"oelm-gpt", "oelm-llama"})
+
+
+class _Extra(dict[str, Any]):
+    """The configs that were registered besides transformers' own; ours register when somebody looks for one."""
+
+    def __contains__(self, model_type: object) -> bool:
+        if model_type in _MODEL_TYPES and not super().__contains__(model_type):
+            import_module("oelm.surgery.shifted").register()
+        return super().__contains__(model_type)
+
+
+def know_exports() -> None:
+    """Have AutoConfig, and with it AutoModelForCausalLM, find them."""
+    CONFIG_MAPPING._extra_content = _Extra(CONFIG_MAPPING._extra_content)

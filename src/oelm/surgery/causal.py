@@ -1,0 +1,67 @@
+"""Pre-trained language models: loaded whole, converted, and scored by the next token."""
+
+# B batch  T time  V vocabulary
+
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreTrainedModel
+
+from oelm.base.errors import ConfigError, DataError
+from oelm.config.method import Method
+from oelm.config.model import HuggingFaceModel
+from oelm.surgery.convert import apply
+from oelm.surgery.model_folder import unchanged_folder
+from oelm.surgery.pretrained import longest_input, quiet_loading, read_config
+
+_TOKENIZER = "tokenizer.json"
+
+
+def check_causal(folder: Path, data_tokenizer: Path, window: int) -> None:
+    """Refuse a folder that is no language model of this text: no causal head, other tokens, or too long a window."""
+    config = read_config(folder)
+    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
+        raise DataError(
+            f"{folder} holds a {config.model_type} model, and transformers has no causal language model of it",
+            "take a GPT-2, Llama or another decoder",
+        )
+    longest = longest_input(config)
+    if longest is not None and window > longest:
+        raise ConfigError(
+            f"windows of {window} tokens are more than {folder} can read ({longest})",
+            f"lower --max-length to {longest}",
+        )
+    own = folder / _TOKENIZER
+    if not own.is_file() or _vocabulary(own) != _vocabulary(data_tokenizer):
+        raise DataError(
+            f"the tokens in {data_tokenizer.parent} were not made with the tokenizer of {folder}",
+            f"prepare the text with it: oelm prepare TEXT --tokenizer-file {own} --out FOLDER",
+        )
+
+
+def converted_causal(pretrained: HuggingFaceModel, method: Method, seed: int) -> tuple[PreTrainedModel, Path]:
+    """The language model of a run as it is before the first step, and its folder."""
+    folder = unchanged_folder(pretrained)
+    with quiet_loading():
+        loaded: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
+    model, loading = loaded
+    if gaps := sorted(loading["missing_keys"]):
+        raise DataError(f"the weights in {folder} lack {gaps[0]} ({len(gaps)} such tensors)", "give a whole model")
+    apply(model, method, seed=seed, attention=pretrained.attention, train_biases=pretrained.train_biases)
+    return model, folder
+
+
+def next_token_loss(model: nn.Module, tokens_BT: Tensor, targets_BT: Tensor) -> Tensor:
+    """-sum log p(target), in float32 at least."""
+    logits_BTV: Tensor = model(input_ids=tokens_BT, use_cache=False).logits
+    logits_BTV = logits_BTV.float() if logits_BTV.dtype is torch.bfloat16 else logits_BTV
+    return F.cross_entropy(logits_BTV.flatten(0, 1), targets_BT.flatten(), reduction="sum")
+
+
+def _vocabulary(path: Path) -> dict[str, int]:
+    vocabulary: dict[str, int] = Tokenizer.from_file(str(path)).get_vocab()
+    return vocabulary
