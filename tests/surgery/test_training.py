@@ -120,6 +120,12 @@ def test_the_callback_checks_resumes_and_audits(name: str, tmp_path) -> None:
     trainer(again, tmp_path, name, 4, FreezeCallback()).train(resume_from_checkpoint=str(checkpoint))
     check_frozen(again)
 
+    drawn = tiny(name).float()
+    convert(drawn, "oelm", seed=1)  # the checkpoint's matrices replace these
+    trainer(drawn, tmp_path, name, 4, FreezeCallback()).train(resume_from_checkpoint=str(checkpoint))
+    save(drawn, tmp_path / "drawn")
+    assert all(torch.equal(drawn.get_parameter(t), model.get_parameter(t)) for t in audit.frozen_names)
+
     other = tiny(name).float()
     convert(other, "oelm-random-matched")
     with pytest.raises(CheckpointError, match="trained as oelm, and this model is converted as oelm-random-matched"):
@@ -230,9 +236,9 @@ def test_an_adapter_on_frozen_queries_is_refused_at_the_start(tmp_path) -> None:
 
 @pytest.mark.filterwarnings("ignore:Could not find a config file:UserWarning")
 def test_peft_under_the_trainer_is_saved_resumed_and_reloaded(tmp_path) -> None:
-    def adapted() -> nn.Module:
+    def adapted(seed: int = 0) -> nn.Module:
         model = tiny("bert").float()
-        convert(model, "keep")
+        convert(model, "oelm", seed=seed)
         torch.manual_seed(0)
         return peft.get_peft_model(
             model, peft.LoraConfig(r=2, target_modules=["value"], modules_to_save=["classifier"])
@@ -244,8 +250,14 @@ def test_peft_under_the_trainer_is_saved_resumed_and_reloaded(tmp_path) -> None:
     trainer(resumed, tmp_path, "bert", 4, FreezeCallback()).train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
     after, again = snapshot(model), snapshot(resumed)
     assert all(torch.equal(after[tensor], again[tensor]) for tensor in after)
+    with pytest.raises(CheckpointError, match="is not the one that the checkpoint was trained with"):
+        trainer(adapted(seed=1), tmp_path, "bert", 4, FreezeCallback()).train(
+            resume_from_checkpoint=str(tmp_path / "checkpoint-2")
+        )
     save(resumed, tmp_path / "adapter")
-    plain = peft.PeftModel.from_pretrained(tiny("bert").float(), tmp_path / "adapter").eval()
+    base = tiny("bert").float()
+    convert(base, "oelm")
+    plain = peft.PeftModel.from_pretrained(base, tmp_path / "adapter").eval()
     assert disagreement(logits(plain, "bert"), logits(model.eval(), "bert")) < 1e-5
 
 

@@ -15,7 +15,16 @@ from oelm.base.files import write_json
 from oelm.method.freezing import chosen, frozen_names
 from oelm.method.weights import Weight
 from oelm.surgery.adapters import adapted_base
-from oelm.surgery.conversion import Conversion, check_frozen, conversion_of, digests_of, is_converted, weight_table
+from oelm.surgery.conversion import (
+    Conversion,
+    accept_weights,
+    changed_names,
+    check_frozen,
+    conversion_of,
+    digests_of,
+    is_converted,
+    weight_table,
+)
 
 AUDIT = "freeze_audit.json"
 
@@ -58,13 +67,13 @@ class FreezeCallback(TrainerCallback, ExportableState):
     ) -> None:
         """Refuse what does not belong together; take the digests."""
         model, conversion = _converted(kwargs["model"])
-        if state.global_step > 0:
-            _refuse_other_checkpoint(conversion, state)
         _refuse_foreign_moments(kwargs["optimizer"])
-        if state.global_step == 0:
-            check_frozen(model)
+        if state.global_step > 0:
+            _refuse_other_checkpoint(model, conversion, state)
+            accept_weights(model)  # what was drawn for this model, the checkpoint's matrices have replaced
+        check_frozen(model)
         self._before = digests_of(model, conversion.frozen)
-        self._marker = conversion.marker()
+        self._marker = conversion_of(model).marker()
         # A checkpoint from before the callback was there has no place for its state.
         _callback_states(state).setdefault(type(self).__name__, self.state())
 
@@ -117,8 +126,11 @@ def _callback_states(state: TrainerState) -> dict[str, Any]:
     return states
 
 
-def _refuse_other_checkpoint(conversion: Conversion, state: TrainerState) -> None:
-    """The checkpoint's own word on its conversion, if it was written with this callback."""
+def _refuse_other_checkpoint(model: nn.Module, conversion: Conversion, state: TrainerState) -> None:
+    """The checkpoint's own word on its conversion, if it was written with this callback.
+
+    The model has the checkpoint's weights by now; under PEFT only the adapter's, and its base must be the same.
+    """
     saved = _callback_states(state).get(FreezeCallback.__name__)
     marker = saved["attributes"]["conversion"] if isinstance(saved, dict) else None
     if marker is None:
@@ -130,6 +142,11 @@ def _refuse_other_checkpoint(conversion: Conversion, state: TrainerState) -> Non
             f"the checkpoint was trained as {marker['method']['name']}, and this model is converted as "
             f"{own['method']['name']} (other: {', '.join(differing)})",
             "convert the model as the checkpoint was, or load it: oelm.load(checkpoint)",
+        )
+    if conversion.is_for_good and (other := changed_names(marker["frozen"], digests_of(model, marker["frozen"]))):
+        raise CheckpointError(
+            f"the frozen tensor {other[0]} is not the one that the checkpoint was trained with",
+            "start from the same model, converted with the same seed",
         )
 
 
