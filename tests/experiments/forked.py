@@ -30,7 +30,10 @@ class ForkLauncher:
     """How long a worker takes until it can be asked to save."""
     name: str = "fork"
     description: str = "forks"
+    forgetful: bool = False
+    """Whether it cannot say what has become of a job until the job's run is finished."""
     children: dict[str, int] = field(default_factory=dict)
+    folders: dict[str, Path] = field(default_factory=dict)
 
     def refuse(self, processes: int) -> None:
         pass
@@ -47,9 +50,12 @@ class ForkLauncher:
             _work(folder, self)
         job = Job(process_id(pid), "fork")
         self.children[job.id] = pid
+        self.folders[job.id] = folder
         return job
 
     def state(self, job: Job) -> JobState:
+        if self.forgetful and not RunFolder(self.folders[job.id]).finished:
+            return JobState.UNKNOWN
         pid = self.children.get(job.id)
         if pid is None:
             return process_state(job.id)
@@ -97,18 +103,24 @@ def started_in(out: Path) -> list[str]:
 
 
 def coordinator(
-    runs: Sequence[StudyRun], out: Path, *, at_once: int = 2, start_up_seconds: float = 0.0, keep: bool = True
+    runs: Sequence[StudyRun],
+    out: Path,
+    *,
+    at_once: int = 2,
+    start_up_seconds: float = 0.0,
+    keep: bool = True,
+    forgetful: bool = False,
 ) -> Running:
     """A coordinator in a process of its own. It prints what it shows and, last of all, how the runs ended."""
-    return running(coordinate_forks, list(runs), out, at_once, start_up_seconds, keep)
+    launcher = ForkLauncher(out / "starts", start_up_seconds, forgetful=forgetful)
+    return running(coordinate_forks, list(runs), out, launcher, at_once, keep)
 
 
 def coordinate_forks(
-    runs: list[StudyRun], out: Path, at_once: int, start_up_seconds: float, keep_checkpoints: bool
+    runs: list[StudyRun], out: Path, launcher: ForkLauncher, at_once: int, keep_checkpoints: bool
 ) -> None:
     coordinate.POLL_SECONDS = 0.02  # hurry: more starts at the same instant
     console = Console(width=200)
-    launcher = ForkLauncher(out / "starts", start_up_seconds)
     try:
         outcome = bring_to_records(
             runs, launcher, out, at_once=at_once, keep_checkpoints=keep_checkpoints, console=console

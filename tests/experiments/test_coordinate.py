@@ -15,8 +15,7 @@ from oelm.base.files import read_json, write_json
 from oelm.base.locks import FileLock
 from oelm.config.record import RunState
 from oelm.experiments import coordinate, ownership
-from oelm.experiments.coordinate import Outcome, bring_to_records
-from oelm.experiments.launcher import Job, JobState
+from oelm.experiments.coordinate import bring_to_records
 from oelm.experiments.ownership import is_claimed, read_note, stop_run, stop_study
 from oelm.experiments.run_status import Status, status_of
 from oelm.train.folder import RunFolder, stop_request
@@ -306,18 +305,10 @@ def test_a_worker_in_its_start_up_whose_coordinator_died_is_waited_for(tmp_path:
     assert started_in(tmp_path) == ["run"]
 
 
-class _Forgetful(ForkLauncher):
-    """A launcher that cannot say for a while what has become of its jobs."""
-
-    def state(self, job: Job) -> JobState:
-        return super().state(job) if RunFolder(self.starts.parent / "run").finished else JobState.UNKNOWN
-
-
 def test_unknown_is_waiting(tmp_path: Path) -> None:
+    """A launcher that cannot say for a while what has become of its jobs."""
     run = toy_run(tmp_path, "run", steps=2)
-    launcher = _Forgetful(tmp_path / "starts")
-    outcome = bring_to_records([run], launcher, tmp_path, at_once=1, keep_checkpoints=True, console=Console(quiet=True))
-    assert outcome == Outcome((), (), ())
+    assert outcome_of(coordinator([run], tmp_path, forgetful=True)) == NOTHING
     assert started_in(tmp_path) == ["run"]
 
 
