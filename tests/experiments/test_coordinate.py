@@ -52,7 +52,7 @@ def test_without_claims_runs_are_run_twice(tmp_path: Path) -> None:
     """The twin of the test above."""
     assert ownership.FileLock is FileLock
     runs = [toy_run(tmp_path, f"run{seed}", seed=seed, steps=20) for seed in range(4)]
-    for each in [running(_without_locks, runs, tmp_path, 2, 0.0, True) for _ in range(2)]:
+    for each in [running(_without_locks, runs, tmp_path, ForkLauncher(tmp_path / "starts"), 2, True) for _ in range(2)]:
         each.process.join()
     assert max(Counter(started_in(tmp_path)).values()) > 1
 
