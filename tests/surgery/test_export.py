@@ -60,7 +60,7 @@ def test_a_turn_before_the_shift_would_be_noticed(monkeypatch: pytest.MonkeyPatc
     exported = exact(as_transformers(model))
     with torch.no_grad():
         assert relative_error(exported(tokens).logits, model(tokens)) < 1e-9
-        monkeypatch.setattr(shifted, "shift_keys", lambda k_BHSK, shift_H: k_BHSK)
+        monkeypatch.setattr(shifted, "shift_keys", lambda k_BHSK, shift_H, start_B: k_BHSK)
         turn = shifted.turn
 
         def shifted_last(x_BHTK: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
