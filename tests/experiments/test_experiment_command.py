@@ -19,7 +19,7 @@ from oelm.train.folder import RunFolder
 from train.processes import Running, started, until
 from train.toys import last_weights, timeless_record, toy_text, trained
 
-from .toy_studies import final_of, is_alive, processes_of, steps_saved, worker_of, write_study
+from .toy_studies import final_of, is_alive, processes_of, steps_saved, steps_told, worker_of, write_study
 
 LONG = {"steps": 100_000, "validate_every": 100_000, "save_every": 100}
 
@@ -111,7 +111,7 @@ def test_watched_stopped_and_resumed_from_other_terminals(tmp_path: Path) -> Non
     assert "2 runs: 2 waiting" in said("status", study)
     assert "has not been started" in experiment("logs", study, "oelm").ended().err
     process = experiment("run", study, "--on=cpu")
-    until(lambda: steps_saved(baseline) and steps_saved(oelm), alive=process.process.is_alive)
+    until(lambda: steps_saved(baseline) and steps_told(oelm), alive=process.process.is_alive)
     follower = experiment("logs", study, "-f", "oelm-seed0")
 
     shown = said("status", study)

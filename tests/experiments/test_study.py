@@ -71,8 +71,9 @@ primary: oelm
     assert study(tmp_path, text.replace("{label: label}", "{text: sentence}")).study.cells[0].request.lr == 2e-5
     with pytest.raises(ConfigError, match=r"line 8: finetune\.model: Field required"):
         study(tmp_path, text.replace("{label: label}", "{text: sentence}").replace("model: models/minilm", ""))
+    from_scratch = text.replace(text[text.index("    kind") : text.index("finetune")], "    vocabulary: 300\n")
     with pytest.raises(ConfigError, match=r"line 3: data\.sst2: finetune needs labelled text"):
-        study(tmp_path, text.replace(text[text.index("    kind") : text.index("finetune")], "    tokens: here\n"))
+        study(tmp_path, from_scratch.replace("    voc", "    source: {kind: stories, text_bytes: 9000}\n    voc"))
 
 
 def test_a_key_twice_is_refused_with_both_lines(tmp_path: Path) -> None:

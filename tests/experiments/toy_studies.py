@@ -11,7 +11,7 @@ from oelm.config.request import TrainRequest
 from oelm.experiments.launcher import JobState
 from oelm.experiments.local_launcher import process_state
 from oelm.experiments.matrix import StudyRun, StudyRuns
-from oelm.experiments.ownership import is_claimed, read_note
+from oelm.experiments.ownership import is_claimed, last_state, read_note
 from oelm.experiments.resolving import resolve_on_data
 from oelm.experiments.study import StudyArm, StudyCell, StudyFile
 from oelm.train.folder import RunFolder
@@ -62,6 +62,12 @@ def final_of(path: Path, out: Path) -> list[StudyRun]:
 def steps_saved(run: StudyRun) -> int:
     """The step of the last checkpoint."""
     return RunFolder(run.folder).saved_step
+
+
+def steps_told(run: StudyRun) -> int:
+    """The step that the run last wrote into its state."""
+    state = last_state(run.folder)
+    return state.step if state else 0
 
 
 def worker_of(run: StudyRun) -> int | None:
