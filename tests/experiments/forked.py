@@ -18,7 +18,7 @@ from oelm.experiments.launcher import Job, JobState
 from oelm.experiments.local_launcher import process_id, process_state
 from oelm.experiments.matrix import StudyRun
 from oelm.train.folder import RunFolder
-from train.processes import Running, running
+from train.processes import Running, running, until
 
 
 @dataclass(frozen=True)
@@ -110,16 +110,20 @@ def coordinator(
     start_up_seconds: float = 0.0,
     keep: bool = True,
     forgetful: bool = False,
+    of: int = 1,
 ) -> Running:
-    """A coordinator in a process of its own. It prints what it shows and, last of all, how the runs ended."""
+    """A coordinator in a process of its own, which begins when `of` of them are there. It prints what it shows and,
+    last of all, how the runs ended."""
     launcher = ForkLauncher(out / "starts", start_up_seconds, forgetful=forgetful)
-    return running(coordinate_forks, list(runs), out, launcher, at_once, keep)
+    return running(coordinate_forks, list(runs), out, launcher, at_once, keep, of)
 
 
 def coordinate_forks(
-    runs: list[StudyRun], out: Path, launcher: ForkLauncher, at_once: int, keep_checkpoints: bool
+    runs: list[StudyRun], out: Path, launcher: ForkLauncher, at_once: int, keep_checkpoints: bool, of: int
 ) -> None:
     coordinate.POLL_SECONDS = 0.02  # hurry: more starts at the same instant
+    (out / f"coordinator-{os.getpid()}").touch()
+    until(lambda: len(list(out.glob("coordinator-*"))) >= of)
     console = Console(width=200)
     try:
         outcome = bring_to_records(

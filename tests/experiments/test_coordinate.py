@@ -33,7 +33,7 @@ BRIEF = {"steps": 200, "save_every": 20, "validate_every": 200}
 @pytest.mark.slow
 def test_three_coordinators_never_run_one_run_twice(tmp_path: Path) -> None:
     runs = [toy_run(tmp_path, f"run{seed}", seed=seed, steps=2, validate_every=2) for seed in range(30)]
-    for each in [coordinator(runs, tmp_path) for _ in range(3)]:
+    for each in [coordinator(runs, tmp_path, of=3) for _ in range(3)]:
         assert outcome_of(each) == NOTHING
     assert sorted(started_in(tmp_path)) == sorted(run.name for run in runs)
     assert {RunFolder(run.folder).record().sessions for run in runs} == {1}
@@ -51,8 +51,9 @@ def _without_locks(*arguments: object) -> None:
 def test_without_claims_runs_are_run_twice(tmp_path: Path) -> None:
     """The twin of the test above."""
     assert ownership.FileLock is FileLock
-    runs = [toy_run(tmp_path, f"run{seed}", seed=seed, steps=20) for seed in range(4)]
-    for each in [running(_without_locks, runs, tmp_path, ForkLauncher(tmp_path / "starts"), 2, True) for _ in range(2)]:
+    runs = [toy_run(tmp_path, f"run{seed}", seed=seed, steps=2) for seed in range(2)]
+    launcher = ForkLauncher(tmp_path / "starts", start_up_seconds=2.0)  # nothing is finished before both have looked
+    for each in [running(_without_locks, runs, tmp_path, launcher, 2, True, 2) for _ in range(2)]:
         each.process.join()
     assert max(Counter(started_in(tmp_path)).values()) > 1
 
@@ -135,7 +136,7 @@ def test_a_diverged_run_is_not_started_by_a_coordinator_that_came_too_late_to_se
     """Two coordinators want few runs that diverge at once: the claim is free again, and there is nothing to start."""
     runs = [toy_run(tmp_path, f"wild{seed}", lr=1e30, steps=30, seed=seed) for seed in range(8)]
     names = [run.name for run in runs]
-    for each in [coordinator(runs, tmp_path) for _ in range(3)]:
+    for each in [coordinator(runs, tmp_path, of=3) for _ in range(3)]:
         assert sorted(outcome_of(each)["diverged"]) == names
     assert sorted(started_in(tmp_path)) == names
 
