@@ -13,7 +13,7 @@ def test_from_a_text_file_to_text(tmp_path: Path, monkeypatch) -> None:  # type:
     sizes = [f"--{name.replace('_', '-')}={value}" for name, value in TINY.items()]
     trained = started(["train", f"--data={data}", f"--out-dir={run}", "--steps=20", *sizes, "--device=cpu"]).ended()
     assert (trained.code, trained.err) == (0, "")
-    assert "PPL" in trained.out
+    assert "perplexity" in trained.out
     assert "(25.0% of the block matrices frozen)" in " ".join(trained.out.split())
     assert RunFolder(run).record().config.data.name == "mine"
     spoken = started(["generate", str(run), "--prompt=the cat", "--tokens=8"]).ended()

@@ -2,6 +2,8 @@
 
 import pytest
 
+import oelm
+
 from .source import Sources, imported, room, sources
 
 LEVELS = {
@@ -71,3 +73,8 @@ def test_only_surgery_knows_other_peoples_models() -> None:
         module for module, text in sources().items() if any(n.startswith("transformers") for n in imported(text))
     ]
     assert {room(module) for module in knowing} <= {"surgery"}
+
+
+@pytest.mark.parametrize("name", [name for name in oelm.__all__ if not name.startswith("_")])
+def test_every_public_name_is_where_it_is_said_to_be(name: str) -> None:
+    assert getattr(oelm, name) is not None

@@ -168,6 +168,15 @@ def test_confounds_stand_beside_the_verdict() -> None:
     assert clean.verdict.explanations[0].startswith("Nothing was found")
 
 
+def test_results_stand_against_the_trained_share_of_q_and_k() -> None:
+    """The demo's arms: a baseline trains all of it, `oelm` nothing."""
+    experiment = first(load_records([ROOT / "results" / "quickstart"])).experiments[0]
+    plots = [plot for view in experiment.views for plot in view.plots]
+    (shares,) = [plot for plot in plots if plot.x_label == "trained share of Q and K"]
+    ends = {dot.words.partition(",")[0]: dot.words.rpartition(", ")[2] for dot in shares.dots}
+    assert (ends["baseline"], ends["oelm"]) == ("100.0 %", "0.0 %")
+
+
 def test_the_original_study_is_shown_as_reported() -> None:
     content = first(list(original_records()), language=Language.CHINESE)
     assert content.overview is not None

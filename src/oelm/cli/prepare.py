@@ -44,21 +44,13 @@ def prepare(
 ) -> None:
     """Turn text into token files. Interrupted, the same command goes on where it stopped."""
     from oelm.config.settings import parse
-    from oelm.data.hub import HubCorpus
     from oelm.data.prepare import prepare as make
     from oelm.data.request import PrepareRequest
 
     def files(paths: list[str]) -> dict[str, object]:
         return {"kind": "files", "paths": paths, "separator": separator, "text_field": text_field}
 
-    named = inputs[0] if len(inputs) == 1 and not Path(inputs[0]).exists() else None
-    source: dict[str, object]
-    if named == "stories":
-        source = {"kind": "stories", "seed": seed, "text_bytes": story_bytes}
-    elif named in list(HubCorpus):
-        source = {"kind": "hub", "corpus": named, "revision": revision}
-    else:
-        source = files(inputs)
+    source = _named_source(inputs, seed, story_bytes, revision) or files(inputs)
     if revision and source["kind"] != "hub":
         raise ConfigError("--revision belongs to a Hub corpus", "leave it out for files and stories")
     request = parse(
@@ -84,3 +76,13 @@ def prepare(
         f"train on it: oelm train --data {folder}",
         highlight=False,
     )
+
+
+def _named_source(inputs: list[str], seed: int, story_bytes: int, revision: str | None) -> dict[str, object] | None:
+    """The built-in stories or a corpus of the Hub by its name; None for files, which come first."""
+    from oelm.data.hub import HubCorpus
+
+    named = inputs[0] if len(inputs) == 1 and not Path(inputs[0]).exists() else None
+    if named == "stories":
+        return {"kind": "stories", "seed": seed, "text_bytes": story_bytes}
+    return {"kind": "hub", "corpus": named, "revision": revision} if named in list(HubCorpus) else None

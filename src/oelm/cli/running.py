@@ -1,5 +1,6 @@
 """How a run's verb ends: with its result, or with word that it was stopped and can go on."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import typer
@@ -9,7 +10,7 @@ from oelm.config.model import GPTConfig, Style
 from oelm.config.record import Record
 from oelm.config.run import RunConfig
 
-_CHECKPOINTS = {"last": "last", "best": "best by hold-out loss"}
+_CHECKPOINTS = {"last": "last", "best": "best by validation loss"}
 
 
 def run_and_report(config: RunConfig, folder: Path, *, resume: bool) -> None:
@@ -30,22 +31,25 @@ def run_and_report(config: RunConfig, folder: Path, *, resume: bool) -> None:
 
 
 def result_lines(record: Record) -> list[str]:
-    """The result in a few lines."""
-    measures, weights = record.result.measures, _weights(record)
-    name = f"[bold]{record.method}[/]{_style(record)}"
-    if "perplexity" in measures:
-        return [
-            f"{name}: validation loss {record.result.loss:.4f}, PPL {measures['perplexity']:.2f}, "
-            f"{measures['bits_per_byte']:.3f} bits per byte; {weights}"
-        ]
+    """The result in a few lines: the last validation, then each evaluation set."""
     return [
-        f"{name}: hold-out accuracy {measures['accuracy']:.2%} at the last step; {weights}",
+        f"[bold]{record.method}[/]{_style(record)}: validation {_values(record, record.result.measures)}; "
+        f"{_weights(record)}",
         *(
-            f"  {row.name}, {_CHECKPOINTS[row.checkpoint]} (step {row.step}): accuracy {row.measures['accuracy']:.2%}, "
-            f"macro F1 {row.measures['f1']:.4f}, loss {row.measures['loss']:.4f}, n = {len(row.labels.split()):,}"
+            f"  {row.name}, {_CHECKPOINTS[row.checkpoint]} (step {row.step}): {_values(record, row.measures)}, "
+            f"n = {len(row.labels.split()):,}"
             for row in record.evaluations
         ),
     ]
+
+
+def _values(record: Record, values: Mapping[str, float]) -> str:
+    """`perplexity 8.36, loss 2.1234, bits per byte 1.234`."""
+    return ", ".join(
+        f"{measure.title.english} {measure.written(values[measure.name])}"
+        for measure in record.declared
+        if measure.name in values
+    )
 
 
 def _style(record: Record) -> str:

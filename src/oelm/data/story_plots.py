@@ -45,21 +45,8 @@ def hidden(dice: Dice, cast: Cast) -> Acts:
             "soldiers were marching through the valley",
         ]
     )
-    told = dice.pick(
-        [
-            f'Only {friend.name} was told. "If you ever forget, say {word}," {friend.name} whispered.',
-            f'{hero.name} told nobody but {friend.name}, and they chose a secret name for it: "{word}".',
-            f'"Our secret shall be called {word}," said {hero.name} to {friend.name}, and to no one else.',
-        ]
-    )
-    forgot = dice.pick(
-        [
-            f"Then a long {dice.pick(SEASONS)} came, and {hero.name} thought of other things.",
-            f"Many weeks went by, and {hero.name} grew a little taller.",
-            f"That {dice.pick(SEASONS)} there was so much work that {hero.name} forgot all about it.",
-            f"Then {hero.name} fell ill for {NUMBERS[dice.between(2, 9)]} days and forgot nearly everything.",
-        ]
-    )
+    told = _told_a_friend(dice, cast, word)
+    forgot = _forgot(dice, cast)
     found = dice.pick(
         [
             f"There, {place}, lay the {thing}, just as {hero.name} had left it.",
@@ -81,6 +68,29 @@ def hidden(dice: Dice, cast: Cast) -> Acts:
             found,
         ],
     ]
+
+
+def _told_a_friend(dice: Dice, cast: Cast, word: str) -> str:
+    hero, friend = cast.hero, cast.friend
+    return dice.pick(
+        [
+            f'Only {friend.name} was told. "If you ever forget, say {word}," {friend.name} whispered.',
+            f'{hero.name} told nobody but {friend.name}, and they chose a secret name for it: "{word}".',
+            f'"Our secret shall be called {word}," said {hero.name} to {friend.name}, and to no one else.',
+        ]
+    )
+
+
+def _forgot(dice: Dice, cast: Cast) -> str:
+    hero = cast.hero
+    return dice.pick(
+        [
+            f"Then a long {dice.pick(SEASONS)} came, and {hero.name} thought of other things.",
+            f"Many weeks went by, and {hero.name} grew a little taller.",
+            f"That {dice.pick(SEASONS)} there was so much work that {hero.name} forgot all about it.",
+            f"Then {hero.name} fell ill for {NUMBERS[dice.between(2, 9)]} days and forgot nearly everything.",
+        ]
+    )
 
 
 def retraced(dice: Dice, cast: Cast) -> Acts:

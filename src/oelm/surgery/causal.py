@@ -11,12 +11,12 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreTrainedModel
 
-from oelm.base.errors import ConfigError, DataError
+from oelm.base.errors import DataError
 from oelm.config.method import Method
 from oelm.config.model import HuggingFaceModel
 from oelm.surgery.convert import apply
 from oelm.surgery.model_folder import unchanged_folder
-from oelm.surgery.pretrained import longest_input, quiet_loading, read_config
+from oelm.surgery.pretrained import quiet_loading, read_config, refuse_longer
 
 _TOKENIZER = "tokenizer.json"
 
@@ -29,12 +29,7 @@ def check_causal(folder: Path, data_tokenizer: Path, window: int) -> None:
             f"{folder} holds a {config.model_type} model, and transformers has no causal language model of it",
             "take a GPT-2, Llama or another decoder",
         )
-    longest = longest_input(config)
-    if longest is not None and window > longest:
-        raise ConfigError(
-            f"windows of {window} tokens are more than {folder} can read ({longest})",
-            f"lower --max-length to {longest}",
-        )
+    refuse_longer(window, config, folder)
     own = folder / _TOKENIZER
     if not own.is_file() or _vocabulary(own) != _vocabulary(data_tokenizer):
         raise DataError(

@@ -38,13 +38,18 @@ def check_classifier(folder: Path, max_length: int) -> None:
             f"{folder} holds a {config.model_type} model, and transformers has no sequence-classification head for it",
             "take a model that has one, such as a BERT, RoBERTa, GPT-2, Llama, T5 or BART",
         )
+    refuse_longer(max_length, config, folder)
+    pad_token(load_tokenizer(folder), folder)
+
+
+def refuse_longer(length: int, config: PreTrainedConfig, folder: Path) -> None:
+    """Refuse texts or windows of more tokens than the model has positions for."""
     longest = longest_input(config)
-    if longest is not None and max_length > longest:
+    if longest is not None and length > longest:
         raise ConfigError(
-            f"texts of {max_length} tokens are more than {folder} can read ({longest})",
+            f"texts of {length} tokens are more than {folder} can read ({longest})",
             f"lower --max-length to {longest} or less",
         )
-    pad_token(load_tokenizer(folder), folder)
 
 
 def longest_input(config: PreTrainedConfig) -> int | None:

@@ -25,8 +25,7 @@ def describe(event: Event, steps: int) -> str:
                 f"{event.step_seconds * 1000:.0f} ms/step  {event.tokens_per_second:,.0f} tokens/s"
             )
         case ValidationEvent():
-            rest = "  ".join(f"{_spell(name)} {value:.4f}" for name, value in event.measures.items() if name != "loss")
-            return f"step {event.step}/{steps}  validation loss {event.loss:.4f}  {rest}"
+            return f"step {event.step}/{steps}  validation loss {event.loss:.4f}  {'  '.join(_besides_loss(event))}"
         case FreezeEvent():
             return (
                 f"step {event.step}/{steps}  {event.frozen} tensors frozen ({event.frozen_weights:,} weights); "
@@ -34,8 +33,8 @@ def describe(event: Event, steps: int) -> str:
             )
 
 
-def _spell(name: str) -> str:
-    return {"perplexity": "PPL", "bits_per_byte": "bits/byte"}.get(name, name)
+def _besides_loss(event: ValidationEvent) -> list[str]:
+    return [f"{name.replace('_', ' ')} {value:.4f}" for name, value in event.measures.items() if name != "loss"]
 
 
 class LogFile:
@@ -82,8 +81,7 @@ class Terminal:
     def __call__(self, event: Event) -> None:
         """Show an event."""
         if isinstance(event, ValidationEvent):
-            perplexity = event.measures.get("perplexity")
-            self._validated = f" · valid PPL {perplexity:.2f}" if perplexity else f" · valid {event.loss:.4f}"
+            self._validated = f" · valid {(*_besides_loss(event), f'{event.loss:.4f}')[0]}"
         if self._bar is None:
             if not isinstance(event, StepEvent) or event.step % self._every == 0:
                 self._console.print(describe(event, self._steps), highlight=False)
