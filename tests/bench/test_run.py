@@ -1,6 +1,7 @@
 """Tiny real measurements of every kind."""
 
 import subprocess
+from statistics import median
 
 import pytest
 
@@ -148,3 +149,14 @@ def test_a_profile_says_where_the_time_goes():
         assert row.shares["products"] > 0
         assert row.shares["AdamW"] > 0
         assert row.step_seconds > 0
+
+
+def test_preparing_is_timed_beside_the_bare_library(monkeypatch):
+    monkeypatch.setattr("oelm.bench.preparing.TEXT_BYTES", 40_000)
+    (bench,) = run(tiny(What.PREPARE).model_copy(update={"vocab_size": 300, "rounds": 6})).preparing
+    library, ours = bench.rows
+    assert library.ratio is None
+    assert ours.ratio.median > 0
+    assert bench.text_bytes >= 40_000
+    assert library.bytes_per_second == pytest.approx(bench.text_bytes / median(library.round_seconds))
+    assert ours.round_seconds != library.round_seconds

@@ -179,6 +179,27 @@ class Profile(Settings):
     rows: tuple[ProfileRow, ...]
 
 
+class PreparingRow(Settings):
+    """One way to make tokens of a text."""
+
+    name: str
+    round_seconds: tuple[float, ...]
+    bytes_per_second: float
+    """Of text, at the median round."""
+    ratio: Ratio | None
+    """Over the library's time; None for the library itself."""
+
+
+class Preparing(Settings):
+    """`oelm prepare` and the tokenizer library in turns on the same text."""
+
+    kind: Literal["preparing"] = "preparing"
+    spec: BenchSpec
+    text_bytes: int
+    documents: int
+    rows: tuple[PreparingRow, ...]
+
+
 class PaperRow(Settings):
     """What a method costs in memory and communication, by arithmetic alone: float32 gradients and moments."""
 
@@ -209,4 +230,5 @@ class BenchRecord(Settings):
     scaling: tuple[Scaling, ...] = ()
     parallel: tuple[Parallel, ...] = ()
     profiles: tuple[Profile, ...] = ()
+    preparing: tuple[Preparing, ...] = ()
     paper: tuple[PaperRow, ...] = ()

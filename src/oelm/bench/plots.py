@@ -28,7 +28,7 @@ def write_plots(record: BenchRecord, folder: Path, name: str) -> tuple[Path, ...
 
 def ratio_plot(bench: StepBench) -> "Figure":
     """Measured ratio over FLOP ratio, a point with its 95 % interval per method; hollow where not decided."""
-    figure = _figure()
+    figure = new_figure()
     axes = figure.subplots()
     rows = _plotted(bench)
     for row in rows:
@@ -57,7 +57,7 @@ def ratio_plot(bench: StepBench) -> "Figure":
 
 def scaling_plot(scaling: Scaling) -> "Figure":
     """Measured over fitted milliseconds on logarithmic axes, one colour per method."""
-    figure = _figure()
+    figure = new_figure()
     axes = figure.subplots()
     for fit in scaling.fits:
         fitted = [1e3 * point.fitted_seconds for point in fit.points]
@@ -80,11 +80,12 @@ def _plotted(bench: StepBench) -> list[Row]:
     return [row for row in ours if row.ratio is not None and row.flop_bound is not None]
 
 
-def _figure() -> "Figure":
+def new_figure() -> "Figure":
+    """An empty figure; equal records give equal files."""
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ConfigError("plots need matplotlib", "pip install 'oelm[docs]'") from error
-    mpl.rcParams["svg.hashsalt"] = "oelm"  # equal records give equal files
+    mpl.rcParams["svg.hashsalt"] = "oelm"
     return Figure(figsize=(6.4, 4.4), layout="constrained")

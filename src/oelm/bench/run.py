@@ -8,12 +8,13 @@ from pathlib import Path
 import torch
 
 from oelm.base.runtime import Runtime, choose_runtime
-from oelm.bench.bench_record import BenchRecord, PaperRow, Parallel, Profile, Scaling, StepBench
+from oelm.bench.bench_record import BenchRecord, PaperRow, Parallel, Preparing, Profile, Scaling, StepBench
 from oelm.bench.device_peak import MatrixProduct
 from oelm.bench.measure import measure_steps
 from oelm.bench.paper import paper_rows
 from oelm.bench.parallel import measure_parallel
 from oelm.bench.peers import require_compiler
+from oelm.bench.preparing import measure_preparing
 from oelm.bench.profile import measure_profile
 from oelm.bench.rounds import Emit
 from oelm.bench.scaling import measure_scaling
@@ -37,6 +38,7 @@ def run_bench(request: BenchRequest, emit: Emit) -> BenchRecord:
     scaling: list[Scaling] = []
     parallel: list[Parallel] = []
     profiles: list[Profile] = []
+    preparing: list[Preparing] = []
     for spec in specs:
         match spec.what:
             case What.SCALING:
@@ -45,6 +47,8 @@ def run_bench(request: BenchRequest, emit: Emit) -> BenchRecord:
                 parallel.append(measure_parallel(spec, runtime, emit))
             case What.PROFILE:
                 profiles.append(measure_profile(spec, runtime, emit))
+            case What.PREPARE:
+                preparing.append(measure_preparing(spec, runtime, emit))
             case _:
                 steps.append(measure_steps(spec, runtime, emit))
     return BenchRecord(
@@ -57,13 +61,14 @@ def run_bench(request: BenchRequest, emit: Emit) -> BenchRecord:
         scaling=tuple(scaling),
         parallel=tuple(parallel),
         profiles=tuple(profiles),
+        preparing=tuple(preparing),
         paper=_on_paper(specs),
     )
 
 
 def _on_paper(specs: tuple[BenchSpec, ...]) -> tuple[PaperRow, ...]:
     """Of every size of our GPT that was asked for, once."""
-    rows = [row for spec in specs if spec.what is not What.FINETUNE for row in paper_rows(spec)]
+    rows = [row for spec in specs if spec.what not in (What.FINETUNE, What.PREPARE) for row in paper_rows(spec)]
     return tuple({(row.size, row.method): row for row in rows}.values())
 
 

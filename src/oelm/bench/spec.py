@@ -30,6 +30,8 @@ class What(StrEnum):
     """A data-parallel training step of two processes beside that of one."""
     PROFILE = "profile"
     """Where a training step's time goes, by kinds of operation."""
+    PREPARE = "prepare"
+    """`oelm prepare` beside the tokenizer library on its own, with a BPE of `--vocab-size`."""
 
 
 class Peer(StrEnum):

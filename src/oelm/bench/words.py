@@ -1,11 +1,13 @@
 """A record as titles, columns, cells and remarks: what the terminal and Markdown both show."""
 
 from dataclasses import dataclass
+from statistics import median
 
 from oelm.bench.bench_record import (
     BenchRecord,
     PaperRow,
     Parallel,
+    Preparing,
     Profile,
     Ratio,
     Row,
@@ -24,6 +26,7 @@ _TITLES = {
     What.SCALING: "scaling of a training step",
     What.PARALLEL: "data-parallel training step",
     What.PROFILE: "where a training step's time goes",
+    What.PREPARE: "text to tokens",
 }
 _MEGA = 1e6
 
@@ -46,6 +49,7 @@ def sheets(record: BenchRecord) -> tuple[Sheet, ...]:
         *(_points(fit) for scaling in record.scaling for fit in scaling.fits),
         *(_parallel(bench) for bench in record.parallel),
         *(_profile(bench) for bench in record.profiles),
+        *(_preparing(bench) for bench in record.preparing),
         *([_paper(record.paper)] if record.parallel and record.paper else []),
     )
 
@@ -221,6 +225,29 @@ def _profile(bench: Profile) -> Sheet:
         remarks=(
             f"Per cent of the mean of {_count(bench.spec.rounds, 'step')} under torch's profiler, "
             "which slows them a little. AdamW: with clipping. Softmax: with the loss.",
+        ),
+    )
+
+
+def _preparing(bench: Preparing) -> Sheet:
+    rows = tuple(
+        (
+            row.name,
+            _milliseconds(median(row.round_seconds)),
+            f"{row.bytes_per_second / _MEGA:.1f}",
+            *ratio_text(row.ratio),
+        )
+        for row in bench.rows
+    )
+    return Sheet(
+        title=f"{_TITLES[What.PREPARE]}: {bench.text_bytes / _MEGA:.0f} MB of stories in "
+        f"{bench.documents:,} documents, BPE of {bench.spec.shape.vocabulary:,}",
+        columns=("", "ms", "MB/s", "ratio", "95 %", ""),
+        rows=rows,
+        remarks=(
+            "The library encodes all documents in memory in one call; `oelm prepare` also reads the file twice, holds "
+            "out documents and writes token files with digests. Medians over "
+            f"{_count(bench.spec.rounds, 'round')}, in turns.",
         ),
     )
 
