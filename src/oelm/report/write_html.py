@@ -1,5 +1,8 @@
 """The report as one page: no network, no library; both languages, style, script and curves stand in one file."""
 
+from base64 import b64encode
+from hashlib import sha256
+
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
@@ -30,12 +33,15 @@ def as_html(report: Report, language: Language = Language.ENGLISH, command: str 
     environment.filters |= {"prose": prose, "name": breakable_name, "figures": _figures}
     body = environment.get_template("body.html")
     contents = {code: compose(report, code, command) for code in Language}
+    style = _own(environment, "style.css")
+    script = _own(environment, "language.js") + _own(environment, "curves.js")
     return environment.get_template("page.html").render(
         language=language.value,
         title=contents[language].title,
         version=__version__,
-        style=_own(environment, "style.css"),
-        script=_own(environment, "language.js") + _own(environment, "curves.js"),
+        policy=content_policy(style, script),
+        style=style,
+        script=script,
         curves=safe_json([_curves(group) for group in report.groups]),
         bodies=[
             Markup(
@@ -50,6 +56,18 @@ def as_html(report: Report, language: Language = Language.ENGLISH, command: str 
             )
             for code, said in contents.items()
         ],
+    )
+
+
+def content_policy(style: str, script: str) -> str:
+    """What a browser may run and load of the page: this style and this script, no other, and nothing from a network.
+
+    Attributes may carry style: it is how drawings place their parts.
+    """
+    style_hash, script_hash = (b64encode(sha256(text.encode()).digest()).decode() for text in (style, script))
+    return (
+        f"default-src 'none'; script-src 'sha256-{script_hash}'; style-src-elem 'sha256-{style_hash}'; "
+        "style-src-attr 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
     )
 
 
