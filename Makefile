@@ -1,6 +1,7 @@
 # make demo   from text to a verdict and its page, offline, in a few minutes on two cores
 # make test   linters, types, the whole test suite      make test-core   without the slow tests
 # make test-browser   the report in a real Chromium, where there is one (apt-get install chromium fonts-noto-cjk)
+# make docs   the documentation as a site in site/
 # make bench  our training step beside other people's (oelm bench)      make results   README's tables from results/
 
 PYTHON ?= python3
@@ -11,7 +12,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # Tests start many small processes: one thread each, as many at once as there are cores.
 TEST_ENV := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
 
-.PHONY: demo test test-core test-browser lint bench results clean
+.PHONY: demo test test-core test-browser lint bench results docs clean
 
 demo: $(VENV)/.ready
 	$(BIN)/oelm quickstart
@@ -36,6 +37,9 @@ bench: $(VENV)/.ready-dev
 results: $(VENV)/.ready-dev
 	$(BIN)/python benchmarks/fill_readme.py
 
+docs: $(VENV)/.ready-dev
+	$(BIN)/mkdocs build
+
 $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "oelm needs Python 3.11 or newer. Fix: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
@@ -49,4 +53,4 @@ $(VENV)/.ready-dev: $(VENV)/.ready
 	touch $@
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache

@@ -1,4 +1,4 @@
-"""Write every table of README.md and docs/speed.md, and the plots of speed, anew from the records under results/.
+"""Write every table of README.md and docs/, the plots, and the study file's reference anew, from results/ and models.
 
 `make results` calls it; a test compares.
 """
@@ -7,9 +7,11 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from oelm.bench.plots import write_plots
+from oelm.bench.plots import new_figure, write_plots
 from oelm.bench.show import read_record, relative_to, sheet_markdown
 from oelm.bench.words import machine_line, sheets
+from oelm.experiments.study_schema import reference
+from oelm.report.findings import estimate_pair
 from oelm.report.groups import report_runs
 from oelm.report.write_markdown import as_markdown
 
@@ -37,11 +39,16 @@ STUDIES: dict[str, Callable[[], str]] = {
     "oelm compare results/tinystories --format md": tinystories,
     "oelm compare results/sst2/final --format md": sst2,
 }
-FILES = (ROOT / "README.md", ROOT / "docs/speed.md")
+FILES = (ROOT / "README.md", *(ROOT / "docs" / name for name in ("findings.md", "speed.md", "study-file.md")))
+ONLY_TABLE = " (the table)"
 
 
 def region(command: str) -> str:
     """What a command prints, as the documents show it."""
+    if command.endswith(ONLY_TABLE):
+        return region(command.removesuffix(ONLY_TABLE)).partition("<details>")[0]
+    if command == "every key of a study file":
+        return reference()
     if command in STUDIES:
         return STUDIES[command]()
     found = re.fullmatch(r"oelm bench --show results/bench/(\S+)\.json(?: --reference (\S+))? --format md", command)
@@ -86,7 +93,33 @@ def write_plots_of_speed() -> None:
         write_plots(read_record(record), ROOT / "docs/plots", record.stem)
 
 
+def write_price() -> None:
+    """README's picture: what each method of the screening cost, against what it trains of Q and K."""
+    (group,) = report_runs([RESULTS / "tinystories"]).groups
+    figure = new_figure()
+    axes = figure.subplots()
+    axes.axhline(1.0, color="grey", linewidth=1)
+    axes.axhspan(0.9, 1.05, color="tab:green", alpha=0.08, linewidth=0)
+    equipped = next(arm for arm in group.arms if arm.label == "baseline+shift+gain")
+    for row in group.findings:
+        share = row.arm.record.counts.trained_query_key_share
+        judged = row.estimate if row.control is equipped else estimate_pair(row.arm, equipped, row.measure, row.on)
+        if share is None or judged is None or judged.ends is None:
+            continue
+        (low, high), ratio = judged.ends, judged.value
+        axes.errorbar(
+            [100 * share], [ratio], yerr=[[ratio - low], [high - ratio]], fmt="o", capsize=3, color="tab:blue"
+        )
+        axes.annotate(row.arm.label, (100 * share, ratio), xytext=(7, -3), textcoords="offset points", fontsize=8)
+    axes.set_xlim(-4, 135)
+    axes.set_ylim(0.9, 1.65)
+    axes.set_xlabel("trained weights on the Q/K side, % of the baseline's Q and K")
+    axes.set_ylabel("perplexity / baseline+shift+gain")
+    figure.savefig(ROOT / "docs/plots/price.svg", metadata={"Date": None, "Creator": None})
+
+
 if __name__ == "__main__":
     for path in FILES:
         path.write_text(filled(path.read_text(encoding="utf-8")), encoding="utf-8")
     write_plots_of_speed()
+    write_price()

@@ -19,15 +19,22 @@ if TYPE_CHECKING:
     from oelm.config.methods import METHODS, parse_method
     from oelm.config.model import GPTConfig
     from oelm.config.record import Record
+    from oelm.config.request import TrainRequest, resolve
     from oelm.config.run import RunConfig
+    from oelm.data.prepare import prepare
+    from oelm.data.request import PrepareRequest
+    from oelm.data.sources import Stories
     from oelm.data.tokens import TokenFolder
     from oelm.evaluate.generation import Sampling, generate
+    from oelm.experiments.assemble import run
     from oelm.experiments.trained_run import load_run
     from oelm.method.freezing import frozen_names
     from oelm.method.projections import global_orthogonal, headwise_orthogonal
     from oelm.model.gpt import GPT
     from oelm.model.initialise import initialise, measure_geometry
     from oelm.model.ledger import count_flops, count_weights, weight_table
+    from oelm.report.groups import report_runs
+    from oelm.report.write_markdown import as_markdown
     from oelm.surgery.architectures import Architecture, Attention, Fused, Place
     from oelm.surgery.convert import convert
     from oelm.surgery.export import export
@@ -68,6 +75,14 @@ _HOME = {
     "count_flops": "model.ledger",
     "count_weights": "model.ledger",
     "weight_table": "model.ledger",
+    "PrepareRequest": "data.request",
+    "Stories": "data.sources",
+    "prepare": "data.prepare",
+    "TrainRequest": "config.request",
+    "resolve": "config.request",
+    "run": "experiments.assemble",
+    "report_runs": "report.groups",
+    "as_markdown": "report.write_markdown",
 }
 
 __all__ = [  # noqa: RUF022 (by room, as above)
@@ -104,6 +119,14 @@ __all__ = [  # noqa: RUF022 (by room, as above)
     "count_flops",
     "count_weights",
     "weight_table",
+    "PrepareRequest",
+    "Stories",
+    "prepare",
+    "TrainRequest",
+    "resolve",
+    "run",
+    "report_runs",
+    "as_markdown",
 ]
 
 

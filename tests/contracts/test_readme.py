@@ -71,9 +71,19 @@ def test_commands_run(tmp_path):
     assert "--train FILE --evaluate FILE" in offline.stderr
 
 
-def test_python_runs(capsys):
-    exec(compile(blocks("python")[0], "README.md", "exec"), {})
-    assert "layer=0" in capsys.readouterr().out
+@pytest.mark.slow
+def test_ten_lines_train_two_methods_and_compare_them(tmp_path, monkeypatch, capsys):
+    lines = [line for line in blocks("python")[1].splitlines() if line and not line.startswith(("import", "from"))]
+    assert len(lines) <= 10
+    monkeypatch.chdir(tmp_path)
+    exec(compile(blocks("python")[1].replace("steps=60", "steps=6"), "README.md", "exec"), {})
+    printed = capsys.readouterr().out
+    assert "| `oelm` |" in printed
+    assert len(list(tmp_path.glob("runs/*/record.json"))) == 6
+
+
+def test_the_readme_is_short():
+    assert len(README.split()) <= 1500
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
@@ -90,7 +100,7 @@ def test_three_lines_convert_and_train_a_model(tmp_path, monkeypatch, capsys):
         "oelm": oelm,
         "examples": examples,
     }
-    lines = blocks("python")[1].splitlines()
+    lines = blocks("python")[0].splitlines()
     assert len(lines) == 3
     exec(compile("\n".join(lines[:2]), "README.md", "exec"), names)
     before = {name: parameter.detach().clone() for name, parameter in names["model"].named_parameters()}
@@ -113,22 +123,23 @@ def test_every_table_is_written_from_the_records(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     from fill_readme import FILES, STUDIES, filled
 
-    assert all(f"<!-- begin: {name} -->" in README for name in STUDIES)
-    for path in FILES:
-        text = path.read_text(encoding="utf-8")
-        assert "<!-- begin: oelm bench" in text
-        assert filled(text) == text, "run `make results`"
+    texts = {path.name: path.read_text(encoding="utf-8") for path in FILES}
+    assert all(f"<!-- begin: {name} -->" in texts["findings.md"] for name in STUDIES)
+    for name, text in texts.items():
+        assert "<!-- begin: " in text
+        assert filled(text) == text, f"run `make results`: {name}"
 
 
-def test_the_documents_name_plots_that_exist():
-    for name in re.findall(r"\]\((plots/[^)]+)\)", (ROOT / "docs/speed.md").read_text(encoding="utf-8")):
-        assert (ROOT / "docs" / name).is_file(), f"run `make results`: {name}"
+def test_the_documents_name_files_that_exist():
+    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))):
+        for name in re.findall(r"\]\(([^):#]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
+            assert (path.parent / name).exists(), f"{path.name}: {name}"
 
 
 def test_what_is_said_of_the_screening_is_what_its_records_show():
     (group,) = report_runs([ROOT / "results/tinystories"]).groups
     findings = {finding.arm.label: finding for finding in group.findings}
-    text = " ".join(README.split())
+    text = " ".join((ROOT / "docs/findings.md").read_text(encoding="utf-8").split())
     same_length = [findings[name].mean for name in ("oelm", "oelm-random-matched")]
     assert "{:.2f} against {:.2f}".format(*same_length) in text
     assert [name for name, row in findings.items() if row.is_primary] == ["oelm-core"]
@@ -138,6 +149,17 @@ def test_what_is_said_of_the_screening_is_what_its_records_show():
         "oelm-random",
         "oelm",
     ]
+
+
+def test_what_is_said_of_fine_tuning_is_what_its_records_show():
+    (group,) = report_runs([ROOT / "results/sst2/final"]).groups
+    keep = next(row for row in group.findings if row.arm.label == "keep")
+    low, high = keep.estimate.ends
+    said = f"({100 * keep.estimate.value:.1f} % of full fine-tuning, interval {100 * low:.1f} to {100 * high:.1f} %)"
+    text = " ".join(README.split())
+    assert said in text
+    assert f"with {100 * keep.arm.flops_saved_share:.1f} % less arithmetic" in text
+    assert [row.arm.label for row in group.findings if row.verdict is Verdict.NON_INFERIOR] == ["keep"]
 
 
 def test_flop_shares_are_the_ledgers():

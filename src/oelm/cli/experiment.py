@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from oelm.experiments.study import StudyFile
     from oelm.experiments.study_plan import StudyPlan
 
-experiment = Typer(help="A whole study from one file: plan, run, status, logs, stop.", no_args_is_help=True)
+experiment = Typer(
+    help="A whole study from one file: new, plan, run, status, logs, stop; list, schema.", no_args_is_help=True
+)
 
 Files = Annotated[
     list[Path], Argument(metavar="FILE...", help="Studies (experiments/cpu/quick.yaml) or folders of them.")
@@ -174,13 +176,50 @@ def stop(
     console.print("stopped; `oelm experiment run` goes on", highlight=False)
 
 
+@experiment.command("list")
+def list_shipped() -> None:
+    """The studies that come with oelm. Wherever a FILE is asked for, such a name will do."""
+    from rich.table import Table
+
+    from oelm.experiments.shipped import shipped_studies
+    from oelm.experiments.study import StudyFile
+
+    table = Table(box=None, header_style="bold")
+    table.add_column("name", no_wrap=True)
+    table.add_column("title")
+    for name, path in shipped_studies().items():
+        table.add_row(name, StudyFile.read(path).study.title)
+    Console().print(table)
+
+
+@experiment.command()
+def new(path: Annotated[Path, Argument(metavar="FILE", help="The study to write, such as mine.yaml.")]) -> None:
+    """Write a commented study to start from."""
+    from oelm.experiments.shipped import write_new_study
+
+    write_new_study(path)
+    Console().print(f"{path}: edit it, then `oelm experiment plan {path}`", highlight=False, soft_wrap=True)
+
+
+@experiment.command()
+def schema() -> None:
+    """Print the JSON Schema of a study file: for an editor that completes and checks it."""
+    import json
+
+    from oelm.experiments.study_schema import json_schema
+
+    print(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+
+
 def _studies(
     files: Sequence[Path], out_dir: Path | None, settings: Sequence[str] | None
 ) -> list[tuple["StudyFile", Path]]:
     """Every study with its folder; all of them are read before anything is done with the first."""
+    from oelm.experiments.shipped import study_path
     from oelm.experiments.study import StudyFile
 
-    paths = [path for given in files for path in (sorted(given.glob("*.yaml")) if given.is_dir() else [given])]
+    found = [study_path(given) for given in files]
+    paths = [path for given in found for path in (sorted(given.glob("*.yaml")) if given.is_dir() else [given])]
     if not paths:
         raise ConfigError(f"there is no study in {files[0]}", "give a .yaml file, or a folder that holds some")
     if out_dir is not None and len(paths) > 1:

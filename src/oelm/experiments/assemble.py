@@ -32,9 +32,9 @@ from oelm.train.stopping import stop_on_signal
 from oelm.train.watch import watching
 
 
-def run(config: RunConfig, folder: Path, *, resume: bool, console: Console) -> Record | None:
+def run(config: RunConfig, folder: Path, *, resume: bool, console: Console | None = None) -> Record | None:
     """Train what the config says into `folder`; the record is returned to the leading process, None to the others."""
-    began, files = time.perf_counter(), RunFolder(folder)
+    began, files, console = time.perf_counter(), RunFolder(folder), console or Console()
     start_up = partial(files.start_up, config, leads=world_from_environment()[0] == 0)
     with start_up():
         runtime = choose_runtime(config.machine.device)

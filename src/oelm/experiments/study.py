@@ -32,7 +32,7 @@ from oelm.config.settings import Settings, located_error
 from oelm.config.yaml_file import YamlFile
 from oelm.data.request import PrepareRequest
 
-_SET_BY_THE_STUDY = frozenset({"method", "seed", "source"})
+SET_BY_THE_STUDY = frozenset({"method", "seed", "source"})
 _EQUAL_FACTORS = 0.01
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9.,_+=-]*$"
 _Name = Annotated[str, Field(pattern=_NAME)]
@@ -274,7 +274,7 @@ class Study(Settings):
             source = self.data[data]
             given["source"] = TokenText(folder=source.tokens) if isinstance(source, PreparedTokens) else source
         kind = TrainRequest if self.finetune is None else FinetuneRequest
-        for name in values.keys() & _SET_BY_THE_STUDY:
+        for name in values.keys() & SET_BY_THE_STUDY:
             raise located_error(places[name], "the study's own `arms`, `seeds` and `data` say it; leave it out")
         try:
             return kind.model_validate({**values, **given})
@@ -289,7 +289,7 @@ def _moved(
     otherwise: tuple[str | int, ...],
 ) -> ValidationError:
     """The same complaints about the settings of a run, each at its place in the study."""
-    known = ", ".join(sorted(kind.model_fields.keys() - _SET_BY_THE_STUDY))
+    known = ", ".join(sorted(kind.model_fields.keys() - SET_BY_THE_STUDY))
     details = []
     for each in error.errors():
         name, *inner = each["loc"] or ("",)
