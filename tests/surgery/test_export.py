@@ -78,7 +78,7 @@ def test_a_turn_before_the_shift_would_be_noticed(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("config", [SMALL, LLAMA])
 @pytest.mark.parametrize("method", [method.replace("thin=3", "thin=2") for method in NORMED])
 def test_a_norm_is_refused(method: str, config: GPTConfig) -> None:
-    with pytest.raises(ConfigError, match=r"norms its queries and keys.*Fix:.*without \+norm"):
+    with pytest.raises(ConfigError, match=r"norm of queries and keys.*Fix:.*without it"):
         as_transformers(bold_model(method, config))
 
 

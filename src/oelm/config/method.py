@@ -163,9 +163,15 @@ class Extras(GrownSettings):
         return self
 
     @property
+    def changed(self) -> frozenset[str]:
+        """The names of those that are not at their default: what is on."""
+        fields = type(self).model_fields.items()
+        return frozenset(name for name, field in fields if getattr(self, name) != field.default)
+
+    @property
     def touch_queries_or_keys(self) -> bool:
         """Whether any of them needs a query or a key."""
-        return self.shift or self.gain or self.norm or self.bias or self.core or self.rank > 0 or self.query_key_lr != 1
+        return bool(self.changed - {"layer_lr"})
 
 
 class Pretrained(StrEnum):

@@ -1,6 +1,5 @@
 """The named methods, and the grammar `name+extra+extra=value` by which they are varied."""
 
-import math
 from collections.abc import Callable
 
 from pydantic import ValidationError
@@ -334,6 +333,21 @@ def from_original(model_type: str) -> Method:
     return METHODS[ORIGINAL_NAMES[model_type]]
 
 
+CARRIED: dict[str, str | None] = {
+    "shift": "shift",
+    "norm": "norm",
+    "gain": "gain",
+    "gain_start": "gain={:g}",
+    "bias": "bias",
+    "thin": "thin={}",
+    "layer_lr": "layer-lr={:g}",
+    "query_key_lr": "qk-lr={:g}",
+    "core": None,
+    "rank": None,
+}
+"""By the field of `Extras`, and `thin`: the modifier that a fair control has too. Core and rank replace Q and K."""
+
+
 def control_of(method: Method) -> str:
     """The name of the fair control: the baseline with all that it can carry too."""
     return "+".join(["baseline", *carried(method)])
@@ -342,17 +356,10 @@ def control_of(method: Method) -> str:
 def carried(method: Method) -> tuple[str, ...]:
     """What of a method a trained Q/K can carry as well, as modifiers in the order of the table.
 
-    Core and rank replace Q and K; how Q and K are drawn, shared and frozen is the method itself: not those.
+    How Q and K are drawn, shared and frozen is the method itself: not that.
     """
-    extras = method.extras
-    gain = f"gain={extras.gain_start:g}" if extras.gain_start != 1 else "gain"
-    parts = {
-        "shift": extras.shift,
-        "norm": extras.norm,
-        gain: extras.gain and (not extras.norm or extras.gain_start != 1),  # +norm brings a gain that starts at 1
-        "bias": extras.bias,
-        f"thin={method.thin}": method.thin is not None,
-        f"layer-lr={extras.layer_lr:g}": not math.isclose(extras.layer_lr, 1.0),
-        f"qk-lr={extras.query_key_lr:g}": not math.isclose(extras.query_key_lr, 1.0),
-    }
-    return tuple(modifier for modifier, is_carried in parts.items() if is_carried)
+    values = {**dict(method.extras), "thin": method.thin}
+    on = method.extras.changed | ({"thin"} if method.thin is not None else set())
+    if on & {"norm", "gain_start"}:  # they bring a gain
+        on -= {"gain"}
+    return tuple(text.format(values[name]) for name, text in CARRIED.items() if name in on and text is not None)

@@ -17,13 +17,11 @@ from torch import Tensor, nn
 
 from oelm.config.method import KeySource, Method, Projection
 from oelm.config.model import GPTConfig, Style, query_key_width
+from oelm.method.extras import NORM_EPSILON, extra_tensors
 from oelm.method.projections import HeadShape, frame_matrix, key_heads
 from oelm.model.causal import causal_attention
 from oelm.model.projecting import add_low_rank, mix_with_previous, project
 from oelm.model.rotary import Rotary
-
-NORM_EPSILON = 1e-6
-"""Added to the mean square under the root of the norm."""
 
 
 class LayerCache:
@@ -75,13 +73,10 @@ class Attention(nn.Module):
         self.o = nn.Linear(width, width, bias=False)
         self.q_update = LowRank(width, extras.rank, inner) if extras.rank else None
         self.k_update = LowRank(width, extras.rank, inner) if extras.rank else None
-        self.q_bias_E = nn.Parameter(torch.empty(inner)) if extras.bias else None
-        self.k_bias_E = nn.Parameter(torch.empty(inner)) if extras.bias else None
-        self.shift_H = nn.Parameter(torch.empty(heads)) if extras.shift else None
-        self.gain_H = nn.Parameter(torch.empty(heads)) if extras.gain else None
+        own = {tensor.name: nn.Parameter(torch.empty(tensor.size)) for tensor in extra_tensors(extras, self.shape)}
+        self.q_bias_E, self.k_bias_E = own.get("q_bias_E"), own.get("k_bias_E")
+        self.shift_H, self.gain_H, self.core_HKK = own.get("shift_H"), own.get("gain_H"), own.get("core_HKK")
         self.has_norm = extras.norm
-        square = (heads, self.shape.head_width, self.shape.head_width)
-        self.core_HKK = nn.Parameter(torch.empty(square)) if extras.core else None
         self.rotary = Rotary(config.context, self.shape.head_width) if config.style is Style.LLAMA else None
 
     def forward(self, x_BTD: Tensor, cache: LayerCache | None = None) -> Tensor:

@@ -14,6 +14,7 @@ from oelm.base.runtime import generator_for
 from oelm.config.method import Method
 from oelm.config.record import LayerGeometry
 from oelm.method import geometry
+from oelm.method.extras import extra_tensors
 from oelm.method.projections import PROJECTIONS, gain
 from oelm.model.attention import Attention
 from oelm.model.blind import BlindAttention
@@ -56,21 +57,9 @@ def _initialise_queries_and_keys(attention: Attention, method: Method, seed: int
             unit_HKD = PROJECTIONS[projection](attention.shape, generator_for(seed, "init", f"{stream}.{side}.weight"))
             length = gain(projection, method.scale, attention.shape.model_width)
             matrix.weight.copy_(length * unit_HKD.flatten(0, 1))
-    for side, update in (("q", attention.q_update), ("k", attention.k_update)):
-        if update is not None:
-            unit = 1 / math.sqrt(attention.shape.model_width)
-            update.down.weight.copy_(_normal(update.down.weight, unit, seed, f"{name}.{side}_update.down.weight"))
-            update.up.weight.zero_()
-    for bias_E in (attention.q_bias_E, attention.k_bias_E):
-        if bias_E is not None:
-            bias_E.zero_()
-    if attention.shift_H is not None:
-        # Heads start between "mostly this key" (m = 0.12) and "mostly the one before" (m = 0.88).
-        attention.shift_H.copy_(torch.linspace(-2.0, 2.0, attention.shape.heads, dtype=torch.float64))
-    if attention.gain_H is not None:
-        attention.gain_H.fill_(math.log(method.extras.gain_start))
-    if attention.core_HKK is not None:
-        attention.core_HKK.copy_(torch.eye(attention.shape.head_width).expand_as(attention.core_HKK))
+    for tensor in extra_tensors(method.extras, attention.shape):
+        generator = generator_for(seed, "init", f"{name}.{tensor.name}")
+        attention.get_parameter(tensor.name).copy_(tensor.start(tensor.size, generator))
 
 
 def _initialise_ffn(block: Block, residual_std: float, seed: int, name: str) -> None:

@@ -4,6 +4,7 @@ Counted is what is stored: of a draw that all layers share (`one_draw`), every l
 A test holds the table against built models, name by name, and against torch's own FLOP counter.
 """
 
+import math
 from collections.abc import Iterator
 from functools import partial
 
@@ -12,7 +13,9 @@ from oelm.config.methods import METHODS
 from oelm.config.model import GPTConfig, Style, query_key_width
 from oelm.config.record import FlopCounts, WeightCounts
 from oelm.method import cost
+from oelm.method.extras import extra_tensors
 from oelm.method.freezing import chosen_layers, frozen_names
+from oelm.method.projections import HeadShape
 from oelm.method.weights import Product, Role, Weight
 
 
@@ -31,8 +34,8 @@ def weight_table(config: GPTConfig, method: Method) -> tuple[Weight, ...]:
 
 
 def _attention_weights(config: GPTConfig, method: Method, layer: int) -> Iterator[Weight]:
-    square, extras, head_width = config.width**2, method.extras, query_key_width(config, method)
-    inner = config.heads * head_width  # all heads' queries together: below the model's width where Q and K are thin
+    square, shape = config.width**2, HeadShape(config.heads, query_key_width(config, method), config.width)
+    inner = shape.heads * shape.head_width  # all queries of a token: fewer than the model's width where heads are thin
     weight = partial(_attention_weight, layer)
     shared = method.key_source is not KeySource.OWN
     query_stored = method.query is not Projection.COORDINATE_FRAME
@@ -43,17 +46,8 @@ def _attention_weights(config: GPTConfig, method: Method, layer: int) -> Iterato
         yield weight(name, role, count, stored=stored, cut=square - count)
     yield weight("v.weight", Role.VALUE, square)
     yield weight("o.weight", Role.OUTPUT, square)
-    for side in ("q", "k") if extras.rank else ():
-        yield weight(f"{side}_update.down.weight", Role.LOW_RANK, extras.rank * config.width)
-        yield weight(f"{side}_update.up.weight", Role.LOW_RANK, extras.rank * inner)
-    for side in ("q", "k") if extras.bias else ():
-        yield weight(f"{side}_bias_E", Role.BIAS, inner)
-    if extras.shift:
-        yield weight("shift_H", Role.SHIFT, config.heads)
-    if extras.gain:
-        yield weight("gain_H", Role.GAIN, config.heads)
-    if extras.core:
-        yield weight("core_HKK", Role.CORE, inner * head_width)
+    for tensor in extra_tensors(method.extras, shape):
+        yield weight(tensor.name, tensor.role, math.prod(tensor.size))
 
 
 def _attention_weight(layer: int, name: str, role: Role, count: int, *, stored: bool = True, cut: int = 0) -> Weight:

@@ -10,7 +10,7 @@ from enum import StrEnum
 from itertools import combinations
 
 from oelm.config.method import From
-from oelm.config.methods import carried
+from oelm.config.methods import CARRIED, carried
 from oelm.config.run import RunConfig
 from oelm.config.study import Tuning
 from oelm.report.arms import (
@@ -25,8 +25,6 @@ from oelm.report.arms import (
 )
 
 LEARNING_RATE = "optim.lr"
-_CARRIED = ("method.extras.", "method.thin")
-"""Where the settings stand that an arm's control can have as well."""
 NORM_TOLERANCE = 0.05
 """Row norms closer than this (relative) count as equal: random rows have unit norm only in expectation."""
 
@@ -205,9 +203,8 @@ def _extras(config: RunConfig, control: RunConfig) -> list[Confound]:
 
 def _differ_in_extras_only(config: RunConfig, control: RunConfig) -> bool:
     """Whether the methods differ in nothing that a baseline could not have as well."""
-    of_the_method = {"method.extras.core", "method.extras.rank"}
     paths = [path for path in differing_settings(config, control) if is_of_method(path)]
-    return all(path.startswith(_CARRIED) and path not in of_the_method for path in paths)
+    return all(CARRIED.get(path.removeprefix("method.").removeprefix("extras.")) is not None for path in paths)
 
 
 def _seeds(arm: Arm, control: Arm) -> list[Confound]:

@@ -20,18 +20,20 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from oelm.base.errors import ConfigError
-from oelm.config.method import KeySource, Method
+from oelm.config.method import Extras, KeySource, Method
 from oelm.config.model import GPTConfig, Style, query_key_width
+from oelm.method.extras import Exported, Side, rows_of
 from oelm.method.projections import HeadShape, frame_matrix, key_heads
 
 
 def refuse_unfoldable(config: GPTConfig, method: Method) -> None:
     """Refuse what is not linear in x, and thin heads whose pairs do not turn at speeds that V's width has too."""
-    if method.extras.norm:
-        raise ConfigError(
-            f"{method.name} norms its queries and keys, and neither GPT-2's attention nor Llama's has a place for that",
-            "use it in oelm's own GPT, or train a method without +norm to export",
-        )
+    for row in rows_of(method.extras):
+        if row.exported is Exported.REFUSED:
+            raise ConfigError(
+                f"{method.name} has a {row.what}, and neither GPT-2's attention nor Llama's has a place for one",
+                "use it in oelm's own GPT, or train a method without it to export",
+            )
     if config.style is Style.LLAMA and not method.blind and config.head_width % query_key_width(config, method):
         raise ConfigError(
             f"{method.name}: Llama's heads have one width, {config.head_width}, and rotary positions of heads of width "
@@ -58,11 +60,7 @@ def folded_queries_and_keys(
         k_HKD = own["k.weight"].view(shape) if "k.weight" in own else frame_HKD
     else:
         k_HKD = q_HKD[key_heads(method.key_source, config.heads)]
-    q_HKE, k_HKE = _updated(q_HKD, "q", own), _updated(k_HKD, "k", own)
-    if method.extras.core:
-        q_HKE = own["core_HKK"].transpose(1, 2) @ q_HKE
-    if method.extras.gain:
-        q_HKE = q_HKE * own["gain_H"].exp().view(-1, 1, 1)
+    q_HKE, k_HKE = _folded("q", q_HKD, method.extras, own), _folded("k", k_HKD, method.extras, own)
     q_HKE = q_HKE * math.sqrt(config.head_width / shape.head_width)
     return _as_wide_as_values(q_HKE, config).flatten(0, 1), _as_wide_as_values(k_HKE, config).flatten(0, 1)
 
@@ -80,9 +78,12 @@ def _as_wide_as_values(w_HKE: Tensor, config: GPTConfig) -> Tensor:
     return F.pad(rows, (0, 0, 0, between)).flatten(1, 2)
 
 
-def _updated(w_HKD: Tensor, side: str, own: Mapping[str, Tensor]) -> Tensor:
-    """With the low-rank update, and the bias (or zeros) as a last column."""
-    if f"{side}_update.up.weight" in own:
-        w_HKD = w_HKD + (own[f"{side}_update.up.weight"] @ own[f"{side}_update.down.weight"]).view_as(w_HKD)
-    bias_E = own.get(f"{side}_bias_E", w_HKD.new_zeros(w_HKD.shape[:2]))
-    return torch.cat([w_HKD, bias_E.view(*w_HKD.shape[:2], 1)], dim=2)
+def _folded(side: Side, w_HKD: Tensor, extras: Extras, own: Mapping[str, Tensor]) -> Tensor:
+    """W with the extras in it, and the bias as a last column: what an affine map makes of unit vectors and of zero."""
+    x_1ED = torch.eye(w_HKD.shape[2] + 1, w_HKD.shape[2], dtype=torch.float64)[None]
+    y_1EHK = torch.einsum("bed,hkd->behk", x_1ED, w_HKD)
+    for row in rows_of(extras):
+        if row.exported is Exported.FOLDED:
+            y_1EHK = row.enter(side, y_1EHK, x_1ED, own)
+    w_HKE = y_1EHK[0].permute(1, 2, 0)
+    return torch.cat([w_HKE[..., :-1] - w_HKE[..., -1:], w_HKE[..., -1:]], dim=2)

@@ -7,6 +7,7 @@ from torch import Tensor
 from oelm.base.errors import ConfigError
 from oelm.config.method import Always, KeySource, Method, Pretrained, Projection, Scale
 from oelm.config.methods import parse_method
+from oelm.method.extras import rows_of
 from oelm.method.projections import gain
 from oelm.surgery.orthogonal import head_norms, row_norms
 
@@ -96,20 +97,12 @@ def _refuse_what_attention_cannot_run(method: Method, pretrained: Pretrained | N
 
 def _refuse_parts(method: Method) -> None:
     """Parts of our attention that Hugging Face's has not."""
-    extras = method.extras
-    have = {
-        "key shift": extras.shift,
-        "norm of queries and keys": extras.norm,
-        "logit gain": extras.gain,
-        "core": extras.core,
-        "low-rank update": extras.rank > 0,
-        "Q/K bias of its own": extras.bias,
-        "uniform mean instead of logits": method.blind,
-        "Q/K width of its own": method.thin is not None,
-    }
-    if extra := next((name for name, on in have.items() if on), None):
+    inside = [row.what for row in rows_of(method.extras)]
+    inside += ["uniform mean instead of logits"] if method.blind else []
+    inside += ["Q/K width of its own"] if method.thin is not None else []
+    if inside:
         raise ConfigError(
-            f"{method.name} has a {extra} in its attention, and Hugging Face's attention has no place for one",
+            f"{method.name} has a {inside[0]} in its attention, and Hugging Face's attention has no place for one",
             "take the method without extras, such as oelm, or train it in oelm's own GPT",
         )
     if method.one_draw:
