@@ -6,6 +6,8 @@ from typing import Any
 
 from typer import Context, Option
 
+from oelm.base.errors import ConfigError
+
 
 class Checkpoint(StrEnum):
     """Which weights of a run."""
@@ -21,6 +23,13 @@ def panel(title: str) -> Callable[..., Any]:
         return Option(*names, help=text, rich_help_panel=title, **settings)
 
     return option
+
+
+def precision_of(*, bf16: bool, fp16: bool) -> str:
+    """The precision that two flags ask for."""
+    if bf16 and fp16:
+        raise ConfigError("both --bf16 and --fp16 (--use-amp) given", "give one of them")
+    return "bf16" if bf16 else "float16" if fp16 else "float32"
 
 
 def given_options(context: Context) -> list[str]:

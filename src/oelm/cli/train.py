@@ -7,7 +7,7 @@ from typer import Context
 
 from oelm.base.errors import ConfigError
 from oelm.cli.locations import RUNS, data_folder
-from oelm.cli.options import given_options, panel
+from oelm.cli.options import given_options, panel, precision_of
 from oelm.cli.running import run_and_report
 from oelm.config.methods import from_original
 from oelm.config.request import TrainRequest, resolve
@@ -32,7 +32,8 @@ def train(
     config: Annotated[Path | None, _run("A resolved config.yaml instead of all other settings.")] = None,
     seed: Annotated[int, _run("Weights and batches; equal seeds pair the arms.")] = _DEFAULT.seed,
     device: Annotated[str, _run("auto, cpu, cuda or cuda:N.")] = _DEFAULT.device,
-    bf16: Annotated[bool, _run("bf16 mixed precision.", "--bf16", "--use-amp")] = False,
+    bf16: Annotated[bool, _run("bf16 mixed precision.", "--bf16")] = False,
+    fp16: Annotated[bool, _run("float16 mixed precision with a loss scale.", "--fp16", "--use-amp")] = False,
     compile: Annotated[bool, _run("torch.compile the model.", "--compile")] = False,  # noqa: A002 (the flag's name)
     checkpoint_activations: Annotated[
         bool, _run("Less memory, a third slower: layers are computed again.", "--checkpoint-activations")
@@ -51,9 +52,11 @@ def train(
     seq_len: Annotated[int, _model("Context length.")] = _DEFAULT.seq_len,
     dropout: Annotated[float, _model("")] = _DEFAULT.dropout,
     lr: Annotated[float, _optim("Peak learning rate.", "--lr", "--max-lr")] = _DEFAULT.lr,
-    min_lr: Annotated[float, _optim("Where the cosine ends.")] = _DEFAULT.min_lr,
+    min_lr: Annotated[float, _optim("Where the schedule ends.")] = _DEFAULT.min_lr,
+    schedule: Annotated[str, _optim("cosine or linear, after the warm-up.")] = _DEFAULT.schedule.value,
     warmup_steps: Annotated[int | None, _optim("\\[default: a twentieth of the steps, at most 2000]")] = None,
-    weight_decay: Annotated[float, _optim("On matrices only.")] = _DEFAULT.weight_decay,
+    weight_decay: Annotated[float, _optim("Of what --decay says.")] = _DEFAULT.weight_decay,
+    decay: Annotated[str, _optim("matrices (no biases and norms) or all.")] = _DEFAULT.decay.value,
     clip: Annotated[float, _optim("Largest gradient norm.", "--clip", "--grad-clip")] = _DEFAULT.clip,
     beta1: Annotated[float, _optim("")] = _DEFAULT.beta1,
     beta2: Annotated[float, _optim("")] = _DEFAULT.beta2,
@@ -86,7 +89,7 @@ def train(
     if method and model_type:
         raise ConfigError("both --method and --model-type given", "give one of them")
     given["method"] = from_original(model_type).name if model_type else method or _DEFAULT.method
-    resolved = _resolve({**given, "precision": "bf16" if bf16 else "float32"}, data_folder(data))
+    resolved = _resolve({**given, "precision": precision_of(bf16=bf16, fp16=fp16)}, data_folder(data))
     default_folder = RUNS / resolved.data.name / f"{resolved.method.name}-seed{seed}"
     run_and_report(resolved, out_dir or default_folder, resume=resume)
 

@@ -26,6 +26,7 @@ from oelm.train.checkpoint import Checkpoints, Progress
 from oelm.train.engine import Engine
 from oelm.train.folder import RunFolder, has_events
 from oelm.train.loop import train
+from oelm.train.loss_scale import LossScale
 from oelm.train.observers import LogFile
 from oelm.train.provenance import environment, run_manifest
 from oelm.train.stopping import stop_on_signal
@@ -138,6 +139,8 @@ def _progress(files: RunFolder, checkpoints: Checkpoints, subject: Subject, engi
         return Progress(audit_digest=audit.start_digest(files.audit_file))
     moments, progress = checkpoints.load_latest(subject.model)
     engine.set_moments(moments)
+    if progress.loss_scale is not None:
+        engine.loss_scale = LossScale(**progress.loss_scale)
     return progress
 
 
@@ -195,6 +198,7 @@ def _finish(
         bytes_per_token=subject.bytes_per_token,
         environment=environment(runtime),
         sessions=sessions,
+        skipped_steps=progress.skipped_steps,
     )
     write_json(files.audit_file, {**read_json(files.audit_file), **evidence.model_dump(mode="json")})
     write_json(files.timing_file, record.timing_stats(finished, progress))

@@ -23,6 +23,7 @@ def describe(event: Event, steps: int) -> str:
             return (
                 f"step {event.step}/{steps}  loss {event.loss:.4f}  lr {event.lr:.2e}  "
                 f"{event.step_seconds * 1000:.0f} ms/step  {event.tokens_per_second:,.0f} tokens/s"
+                + (f"  {event.skipped_steps} skipped" if event.skipped_steps else "")
             )
         case ValidationEvent():
             rest = "  ".join(f"{_spell(name)} {value:.4f}" for name, value in event.measures.items() if name != "loss")
