@@ -99,6 +99,15 @@ def test_what_changes_the_numbers_changes_the_fingerprint(path: str) -> None:
     assert changed(path, CHANGES[path]).fingerprint != CONFIG.fingerprint
 
 
+@pytest.mark.parametrize(("field", "usual", "other"), [("schedule", "cosine", "linear"), ("decay", "matrices", "all")])
+def test_schedule_and_decay_are_written_where_they_are_not_usual(field: str, usual: str, other: str) -> None:
+    values = CONFIG.model_dump(mode="json")
+    assert field not in values["optim"]
+    named, changed = ({**values, "optim": {**values["optim"], field: value}} for value in (usual, other))
+    assert RunConfig.model_validate(named).fingerprint == CONFIG.fingerprint
+    assert RunConfig.model_validate(changed).fingerprint != CONFIG.fingerprint
+
+
 def test_a_style_changes_the_fingerprint_and_the_usual_one_is_not_written() -> None:
     values = CONFIG.model_dump(mode="json")
     assert "style" not in values["model"]

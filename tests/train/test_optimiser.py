@@ -24,6 +24,19 @@ def test_weight_decay_is_on_matrices_only() -> None:
     assert vectors < {name for name, value in decay.items() if value == 0}
 
 
+def test_weight_decay_can_be_on_all_weights() -> None:
+    """With gradients of zero AdamW does nothing but decay: w <- (1 - lr decay) w."""
+    for decay, shrinks in (("matrices", False), ("all", True)):
+        engine = engine_for(tiny_config("baseline", weight_decay=0.5, decay=decay))
+        engine.ensure_frozen(frozenset())
+        before = {name: p.detach().clone() for name, p in engine.model.named_parameters()}
+        set_gradients(engine, 0.0)
+        engine.update(lr=1e-2)
+        for name, parameter in engine.model.named_parameters():
+            factor = 1 - 1e-2 * 0.5 if shrinks or parameter.ndim >= 2 else 1.0
+            assert torch.allclose(parameter, factor * before[name], rtol=1e-6, atol=0), (decay, name)
+
+
 def test_lower_layers_train_more_gently() -> None:
     def share(role: Role, layer: int | None) -> float:
         return lr_share(Weight(name="", role=role, count=1, layer=layer), 4, 0.5)

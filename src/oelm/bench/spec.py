@@ -106,6 +106,8 @@ class BenchSpec(Settings):
     def _fits(self) -> Self:
         if self.what is What.GENERATE and self.tokens >= self.shape.context:
             raise ValueError(f"{self.tokens} tokens and a prompt do not fit into a context of {self.shape.context}")
+        if self.precision is Precision.FLOAT16:
+            raise ValueError("float16 is not timed: the peers have no loss scale; choose bf16")
         if self.compile and self.what is What.FINETUNE:
             raise ValueError("fine-tuning is timed as transformers runs it; leave --compile out")
         if self.shape.style is Style.LLAMA and self.what is What.FINETUNE:

@@ -7,7 +7,7 @@ from typer import Context
 
 from oelm.base.errors import ConfigError
 from oelm.cli.locations import RUNS, TOKENS
-from oelm.cli.options import Checkpoint, given_options, panel
+from oelm.cli.options import Checkpoint, given_parameters, panel, precision_of
 from oelm.cli.running import run_and_report
 from oelm.config.request import FinetuneRequest
 from oelm.config.run import RunConfig
@@ -51,7 +51,9 @@ def finetune(
     accumulate: Annotated[int, _optim("Micro-batches per step.")] = _default("accumulate"),
     lr: Annotated[float, _optim("Peak learning rate.", "--lr", "--max-lr")] = _default("lr"),
     warmup_share: Annotated[float, _optim("Of all steps.")] = _default("warmup_share"),
-    weight_decay: Annotated[float, _optim("On matrices only.")] = _default("weight_decay"),
+    schedule: Annotated[str, _optim("cosine or linear, after the warm-up.")] = _default("schedule").value,
+    weight_decay: Annotated[float, _optim("Of what --decay says.")] = _default("weight_decay"),
+    decay: Annotated[str, _optim("matrices (no biases and norms) or all.")] = _default("decay").value,
     clip: Annotated[float, _optim("Largest gradient norm.")] = _default("clip"),
     validate_every: Annotated[int | None, _run("Steps. \\[default: four times an epoch]")] = None,
     save_every: Annotated[int | None, _run("Steps. \\[default: as --validate-every]")] = None,
@@ -61,6 +63,7 @@ def finetune(
     resume: Annotated[bool, _run("Continue from the last checkpoint if there is one.", "--resume")] = False,
     device: Annotated[str, _run("auto, cpu, cuda or cuda:N.")] = _default("device"),
     bf16: Annotated[bool, _run("bf16 mixed precision.", "--bf16")] = False,
+    fp16: Annotated[bool, _run("float16 mixed precision with a loss scale.", "--fp16", "--use-amp")] = False,
     compile: Annotated[bool, _run("torch.compile the model.", "--compile")] = False,  # noqa: A002 (the flag's name)
     checkpoint_activations: Annotated[
         bool, _run("Less memory, a third slower: layers are computed again.", "--checkpoint-activations")
@@ -69,7 +72,7 @@ def finetune(
 ) -> None:
     """Fine-tune a model on labelled text: chosen on a hold-out of train, evaluated once."""
     given = {name: value for name, value in locals().items() if name in FinetuneRequest.model_fields}
-    _refuse_contradictions(set(given_options(context)), model, task)
+    _refuse_contradictions(set(given_parameters(context).values()), model, task)
     source: dict[str, Any]
     if task == _LANGUAGE_MODELLING:
         source = {"kind": "tokens", "folder": str(_token_folder(data, model, revision))}
@@ -81,7 +84,8 @@ def finetune(
     from oelm.base.runtime import world_from_environment
     from oelm.experiments.resolving import resolve_finetune
 
-    given |= {"source": source, "precision": "bf16" if bf16 else "float32", "processes": world_from_environment()[2]}
+    given |= {"source": source, "precision": precision_of(bf16=bf16, fp16=fp16)}
+    given["processes"] = world_from_environment()[2]
     config = resolve_finetune(parse(FinetuneRequest, given, "oelm finetune"))
     run_and_report(config, out_dir or _default_folder(config, model, language), resume=resume)
 

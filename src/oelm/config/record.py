@@ -4,21 +4,23 @@ import hashlib
 import json
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from oelm.base.errors import CheckpointError
 from oelm.config.measure import BY_TASK, Bilingual, Measure
 from oelm.config.run import RunConfig
-from oelm.config.settings import Settings, parse
+from oelm.config.settings import GrownSettings, Settings, parse
 
 TIME_FIELDS = frozenset({"seconds", "step_seconds", "tokens_per_second"})
 """Fields of events that differ between two otherwise equal runs."""
 
 
-class StepEvent(Settings):
+class StepEvent(GrownSettings):
     """Training as seen after `step` updates; `loss` is the mean over the steps since the last such event."""
+
+    later: ClassVar[frozenset[str]] = frozenset({"skipped_steps"})
 
     event: Literal["step"] = "step"
     step: int
@@ -26,9 +28,12 @@ class StepEvent(Settings):
     loss: float
     lr: float
     gradient_norm: float
+    """Of the last step that changed the weights."""
     seconds: float
     step_seconds: float
     tokens_per_second: float
+    skipped_steps: int = 0
+    """So far: steps that changed nothing, because their gradients overflowed in float16."""
 
 
 class ValidationEvent(Settings):
@@ -267,16 +272,23 @@ class Reported(Settings):
     id: str
     unstated: tuple[str, ...] = ()
     """Settings of the config that the study does not state, by their paths: their values are only usual ones."""
+    script: tuple[str, ...] = ()
+    """Settings that its reports do not state and its training script does, as defaults."""
+    corpus_tokens: int | None = None
+    """Of the training set, where it can be told."""
+    converged_epochs: float | None = None
     training: tuple[TrainingPoint, ...] = ()
     remarks: tuple[Bilingual, ...] = ()
 
 
-class Record(Settings):
+class Record(GrownSettings):
     """`record.json`: written last and atomically, so that its existence means that the run is done.
 
     A record of ours has every part. One that holds what another study reported says so and may lack flops, audit and
     environment: what is not known is None, never guessed.
     """
+
+    later: ClassVar[frozenset[str]] = frozenset({"skipped_steps"})
 
     format: Literal[1] = 1
     reported: Reported | None = None
@@ -296,6 +308,8 @@ class Record(Settings):
     bytes_per_token: float | None
     environment: Environment | None
     sessions: int
+    skipped_steps: int = 0
+    """Of all steps, those that changed nothing because their gradients overflowed in float16."""
     digest: str | None = None
     """SHA-256 of everything else in the file; None in records from before it was kept."""
 

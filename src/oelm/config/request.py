@@ -10,7 +10,17 @@ from oelm.config.manifest import DataManifest
 from oelm.config.method import Method
 from oelm.config.methods import parse_method
 from oelm.config.model import Count, GPTConfig, Style, default_ffn_width, named_size
-from oelm.config.run import DataConfig, MachineConfig, ModelConfig, OptimConfig, Precision, RunConfig, TrainConfig
+from oelm.config.run import (
+    DataConfig,
+    Decay,
+    MachineConfig,
+    ModelConfig,
+    OptimConfig,
+    Precision,
+    RunConfig,
+    Schedule,
+    TrainConfig,
+)
 from oelm.config.settings import Settings, parse
 
 _MOST_HELD_OUT = 2000
@@ -25,6 +35,8 @@ class RunRequest(Settings):
     dropout: float = 0.0
     clip: float = 1.0
     beta1: float = 0.9
+    schedule: Schedule = Schedule.COSINE
+    decay: Decay = Decay.MATRICES
     accumulate: Count = 1
     processes: Count = 1
     precision: Precision = Precision.FLOAT32

@@ -17,7 +17,24 @@ class Precision(StrEnum):
 
     FLOAT32 = "float32"
     BF16 = "bf16"
+    FLOAT16 = "float16"
+    """With a loss scale: a step whose gradients overflow is skipped and counted (`train/loss_scale.py`)."""
     FLOAT64 = "float64"
+
+
+class Schedule(StrEnum):
+    """How the learning rate falls after the warm-up."""
+
+    COSINE = "cosine"
+    LINEAR = "linear"
+
+
+class Decay(StrEnum):
+    """Which trained weights AdamW decays."""
+
+    MATRICES = "matrices"
+    """Not biases, norms, shifts and gains."""
+    ALL = "all"
 
 
 class DataConfig(GrownSettings):
@@ -33,8 +50,10 @@ class DataConfig(GrownSettings):
     """How many tokens a pre-trained model reads at once; our GPT reads its context."""
 
 
-class OptimConfig(Settings):
-    """AdamW with linear warm-up and cosine decay; weight decay on matrices only."""
+class OptimConfig(GrownSettings):
+    """AdamW with linear warm-up; by default the rate falls by a cosine and only matrices decay."""
+
+    later: ClassVar[frozenset[str]] = frozenset({"schedule", "decay"})
 
     lr: Annotated[float, Field(gt=0)]
     min_lr_ratio: Annotated[float, Field(ge=0, le=1)] = 0.0
@@ -44,6 +63,8 @@ class OptimConfig(Settings):
     beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
     beta2: Annotated[float, Field(ge=0, lt=1)] = 0.95
     epsilon: Annotated[float, Field(gt=0)] = 1e-8
+    schedule: Schedule = Schedule.COSINE
+    decay: Decay = Decay.MATRICES
 
 
 class TrainConfig(Settings):

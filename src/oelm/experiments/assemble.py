@@ -26,6 +26,7 @@ from oelm.train.checkpoint import Checkpoints, Progress
 from oelm.train.engine import Engine
 from oelm.train.folder import RunFolder, has_events
 from oelm.train.loop import train
+from oelm.train.loss_scale import LossScale
 from oelm.train.observers import LogFile
 from oelm.train.provenance import environment, run_manifest
 from oelm.train.stopping import stop_on_signal
@@ -45,7 +46,7 @@ def run(config: RunConfig, folder: Path, *, resume: bool, console: Console | Non
         with start_up():
             _leader_first(runtime, lambda: held.enter_context(files.opened(config, resume=resume)))
             _leader_first(runtime, lambda: require_whole_data(config))
-            engine = _engine(config, subject, runtime)
+            engine = engine_of(config, subject, runtime)
             checkpoints = Checkpoints(files.checkpoint_folder, config.fingerprint)
             _leader_first(runtime, lambda: _opening_files(config, files, checkpoints, subject, runtime, console))
             progress = _progress(files, checkpoints, subject, engine)
@@ -80,7 +81,8 @@ def _require_processes(config: RunConfig, runtime: Runtime) -> None:
         )
 
 
-def _engine(config: RunConfig, subject: Subject, runtime: Runtime) -> Engine:
+def engine_of(config: RunConfig, subject: Subject, runtime: Runtime) -> Engine:
+    """The engine that trains what the config describes."""
     if config.machine.checkpoint_activations:
         subject.model.gradient_checkpointing_enable()  # type: ignore[operator]  # ours and transformers' alike
     return Engine(
@@ -138,6 +140,8 @@ def _progress(files: RunFolder, checkpoints: Checkpoints, subject: Subject, engi
         return Progress(audit_digest=audit.start_digest(files.audit_file))
     moments, progress = checkpoints.load_latest(subject.model)
     engine.set_moments(moments)
+    if progress.loss_scale is not None:
+        engine.loss_scale = LossScale(**progress.loss_scale)
     return progress
 
 
@@ -195,6 +199,7 @@ def _finish(
         bytes_per_token=subject.bytes_per_token,
         environment=environment(runtime),
         sessions=sessions,
+        skipped_steps=progress.skipped_steps,
     )
     write_json(files.audit_file, {**read_json(files.audit_file), **evidence.model_dump(mode="json")})
     write_json(files.timing_file, record.timing_stats(finished, progress))

@@ -20,7 +20,7 @@ NO_SETTING = "none"
 ORIGINAL_STD = 0.02
 """Of the entries of `normal` at the original's scale."""
 _TRAINING_SETTINGS_OF_THE_MODEL = frozenset({"model.dropout", "model.train_biases", "model.attention"})
-_UNSAID = {"model.style": "gpt"}
+_UNSAID = {"model.style": "gpt", "optim.schedule": "cosine", "optim.decay": "matrices"}
 """What a setting is where a config does not mention it."""
 _SHORT_NAMES = {"data.digest": "data", "train.sequences_per_step": "batch", "optim.warmup_steps": "warmup"}
 

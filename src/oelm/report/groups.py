@@ -23,6 +23,7 @@ from oelm.report.arms import (
 from oelm.report.confounds import ScaleGap, scale_gaps
 from oelm.report.findings import Comparison, Finding, compare
 from oelm.report.record_files import load_records, unfinished_runs
+from oelm.report.reported_study import ReportedStudy, reported_study
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,8 @@ class Report:
     """One per method that was compared on several data sets or sizes."""
     reported: tuple[study_views.ReportedPair, ...]
     """Our results and those that another study reported for the same method and data."""
+    reported_study: ReportedStudy | None
+    """All that the other study reported."""
     tuning: tuple[study_views.TuningTable, ...]
     environments: tuple[study_views.EnvironmentRow, ...]
     unfinished: tuple[Path, ...]
@@ -109,6 +112,7 @@ def build_report(
         groups=groups,
         trends=study_views.trends(findings),
         reported=study_views.reported_pairs(findings),
+        reported_study=reported_study([group.findings for group in groups]),
         tuning=study_views.tuning_tables(records, arms),
         environments=study_views.environment_rows(arms),
         unfinished=tuple(unfinished),

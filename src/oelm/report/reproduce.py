@@ -11,7 +11,7 @@ from oelm.config.labelled import HubTask, LabelledData
 from oelm.config.methods import METHODS
 from oelm.config.model import SIZES, GPTConfig, GPTFromRun, HuggingFaceModel, Style
 from oelm.config.request import TrainRequest, resolve_on
-from oelm.config.run import DataConfig, Precision, RunConfig
+from oelm.config.run import DataConfig, OptimConfig, Precision, RunConfig
 from oelm.report.arms import Arm
 
 
@@ -70,6 +70,8 @@ def _all_settings(config: RunConfig, model: GPTConfig) -> dict[str, Any]:
         "clip": config.optim.clip,
         "beta1": config.optim.beta1,
         "beta2": config.optim.beta2,
+        "schedule": config.optim.schedule,
+        "decay": config.optim.decay,
         "steps": config.train.steps,
         "batch_size": config.train.batch_size,
         "accumulate": config.train.accumulate,
@@ -99,6 +101,7 @@ def _finetune_settings(config: RunConfig, data: LabelledData) -> dict[str, Any]:
         "warmup_share": _share(config.optim.warmup_steps, train.steps),
         "weight_decay": config.optim.weight_decay,
         "clip": config.optim.clip,
+        **_unusual(config.optim),
         "validate_every": train.validate_every,
         "precision": train.precision,
     }
@@ -119,10 +122,17 @@ def _token_text_settings(config: RunConfig) -> dict[str, Any]:
         "lr": optim.lr,
         "weight_decay": optim.weight_decay,
         "clip": optim.clip,
+        **_unusual(optim),
         "warmup_share": optim.warmup_steps / train.steps,
         "validate_every": train.validate_every,
         "holdout_examples": train.validation_sequences,
     }
+
+
+def _unusual(optim: OptimConfig) -> dict[str, Any]:
+    """Schedule and decay where they are not the default."""
+    names = ("schedule", "decay")
+    return {name: getattr(optim, name) for name in names if name in optim.model_dump()}
 
 
 def _model_settings(config: RunConfig) -> dict[str, Any]:
@@ -165,7 +175,7 @@ def _flags(settings: dict[str, Any]) -> list[str]:
     for name, value in settings.items():
         flag = f"--{name.replace('_', '-')}"
         if isinstance(value, Precision):
-            flags += ["--bf16"] if value is Precision.BF16 else []
+            flags += {Precision.BF16: ["--bf16"], Precision.FLOAT16: ["--fp16"]}.get(value, [])
         elif isinstance(value, tuple):
             flags += [part for each in value for part in (flag, str(each))]
         elif isinstance(value, bool):

@@ -53,7 +53,7 @@ def converted_causal(pretrained: HuggingFaceModel, method: Method, seed: int) ->
 def next_token_loss(model: nn.Module, tokens_BT: Tensor, targets_BT: Tensor) -> Tensor:
     """-sum log p(target), in float32 at least."""
     logits_BTV: Tensor = model(input_ids=tokens_BT, use_cache=False).logits
-    logits_BTV = logits_BTV.float() if logits_BTV.dtype is torch.bfloat16 else logits_BTV
+    logits_BTV = logits_BTV.float() if logits_BTV.dtype in (torch.bfloat16, torch.float16) else logits_BTV
     return F.cross_entropy(logits_BTV.flatten(0, 1), targets_BT.flatten(), reduction="sum")
 
 

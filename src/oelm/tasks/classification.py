@@ -75,7 +75,7 @@ class Classification:
         """The model's scores of the classes."""
         output = model(**{name: batch[name] for name in _INPUTS if name in batch})
         logits_BC: Tensor = output if isinstance(output, Tensor) else output.logits
-        return logits_BC.float() if logits_BC.dtype is torch.bfloat16 else logits_BC
+        return logits_BC.float() if logits_BC.dtype in (torch.bfloat16, torch.float16) else logits_BC
 
     def measure(self, model: nn.Module, batch: Batch) -> Tensor:
         """Loss sum, then the confusion matrix (label by prediction)."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -46,6 +47,12 @@ class Progress:
     wall_seconds: float = 0.0
     best_loss: float | None = None
     best_step: int = 0
+    gradient_norm: float = 0.0
+    """Of the last step that changed the weights."""
+    skipped_steps: int = 0
+    """Steps whose gradients overflowed in float16; they count as steps."""
+    loss_scale: dict[str, Any] | None = None
+    """The state of `LossScale`; None in other precisions."""
     events_bytes: int = 0
     """Length of events.jsonl at this point; what a crash left behind it is cut off."""
     events_digest: str = ""

@@ -7,6 +7,7 @@ DDP does not notice a thaw and silently stops averaging; torch.compile ignores a
 
 import contextlib
 import gc
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -20,7 +21,8 @@ from oelm.base.runtime import Runtime
 from oelm.base.streams import stream_seed
 from oelm.config.run import OptimConfig, Precision
 from oelm.method.weights import Weight
-from oelm.tasks.task import Batch, Task
+from oelm.tasks.task import Batch, LossSum, Task
+from oelm.train.loss_scale import LossScale
 from oelm.train.optimiser import Moments, make_optimiser, read_moments, write_moments
 
 
@@ -39,6 +41,11 @@ class Update:
 def weight_dtype(precision: Precision) -> torch.dtype:
     """The type that weights and moments are kept in."""
     return torch.float64 if precision is Precision.FLOAT64 else torch.float32
+
+
+def autocast_type(precision: Precision) -> torch.dtype | None:
+    """The type of matrix products in mixed precision; None where all is computed in the weights' own type."""
+    return {Precision.BF16: torch.bfloat16, Precision.FLOAT16: torch.float16}.get(precision)
 
 
 class Engine:
@@ -74,6 +81,10 @@ class Engine:
         self._wrapped: nn.Module | None = None
         self._sums = torch.zeros(4, dtype=torch.float64, device=runtime.device)
         """Loss, count, tokens and wishes to stop of the gradients that wait for their update."""
+        self.loss_scale = LossScale() if precision is Precision.FLOAT16 else None
+        self._scaled_by = 1.0
+        """The factor of the summed loss whose gradients wait for their update."""
+        self._usual_count: float | None = None
         self._next: tuple[Task, int, int] | None = None
         self._ready: tuple[tuple[Task, int, int], Batch] | None = None
 
@@ -132,7 +143,7 @@ class Engine:
             with self._gradients_stay_local(not last):
                 with self._arithmetic():
                     loss = task.loss(self._wrapped, batch)
-                loss.total.backward()  # type: ignore[no-untyped-call]
+                self._scaled(loss).backward()  # type: ignore[no-untyped-call]
             self._sums[0] += loss.total.detach()
             self._sums[1] += loss.count
             self._sums[2] += task.tokens(batch)
@@ -149,7 +160,7 @@ class Engine:
         assert self._optimiser is not None
         gradients = [parameter.grad for parameter in self._trained if parameter.grad is not None]
         # DDP has averaged over processes what we want summed.
-        divisor = self._sums[1] / self.runtime.world
+        divisor = self._sums[1] * (self._scaled_by / self.runtime.world)
         norm = nn.utils.get_total_norm(gradients) / divisor
         clipping = ((norm + 1e-6) / self._optim.clip).where(norm > self._optim.clip, 1.0)
         scale = divisor * clipping
@@ -165,6 +176,8 @@ class Engine:
         if self._next is not None:
             self._ready = (self._next, self._made_batch(*self._next))
         loss, count, tokens, stops, gradient_norm = torch.cat([self._sums, norm.double().view(1)]).tolist()
+        if self.loss_scale is not None:
+            self.loss_scale.update(finite=math.isfinite(gradient_norm))
         return Update(loss=loss / count, tokens=int(tokens), gradient_norm=gradient_norm, stop=stops > 0)
 
     def evaluate(self, task: Task) -> dict[str, float]:
@@ -248,9 +261,19 @@ class Engine:
                 torch.default_generator.manual_seed(seed)
 
     def _arithmetic(self) -> contextlib.AbstractContextManager[object]:
-        if self._precision is Precision.BF16:
-            return torch.autocast(self.runtime.device.type, torch.bfloat16)
-        return contextlib.nullcontext()
+        low = autocast_type(self._precision)
+        return contextlib.nullcontext() if low is None else torch.autocast(self.runtime.device.type, low)
+
+    def _scaled(self, loss: LossSum) -> Tensor:
+        """The summed loss times the scale of the mean one over a step's usual count, rounded to a power of two."""
+        if self.loss_scale is None:
+            return loss.total
+        if self._usual_count is None:  # of this process; once, because it waits for the device and the others
+            counts = loss.count.double() * self._accumulate
+            self._add_up(counts)
+            self._usual_count = 2.0 ** round(math.log2(counts.item() / self.runtime.world))
+        self._scaled_by = self.loss_scale.value / self._usual_count
+        return loss.total * self._scaled_by
 
     def _add_up(self, sums: Tensor) -> None:
         if self.runtime.world > 1:

@@ -6,6 +6,7 @@ for each step:  freeze what the plan says -> gradients of the mean loss -> updat
 import math
 import signal
 import time
+from dataclasses import asdict
 
 from oelm.base.errors import DivergedError
 from oelm.config.method import FreezingPlan
@@ -52,14 +53,20 @@ def train(
         engine.accumulate(task, step, stop=stop.signal is not None)
         update = engine.update(lr)
         _require_finite(update.loss, "loss", step + 1, config)
-        _require_finite(update.gradient_norm, "gradient", step + 1, config)
+        skipped = not math.isfinite(update.gradient_norm)
+        if engine.loss_scale is None or engine.loss_scale.exhausted:
+            _require_finite(update.gradient_norm, "gradient", step + 1, config)
         engine.runtime.synchronise()
         seconds = time.perf_counter() - clock
         progress.advance(loss=update.loss, tokens=update.tokens, seconds=seconds, timed=step >= first_timed)
+        if skipped:
+            progress.skipped_steps += 1
+        else:
+            progress.gradient_norm = update.gradient_norm
 
         last = progress.step == steps
         if progress.step % machine.log_every == 0 or last:
-            emit(_step_event(progress, lr, update.gradient_norm))
+            emit(_step_event(progress, lr))
             progress.clear_window()
         if progress.step % config.train.validate_every == 0 or last:
             _validate(engine, task, progress, config, checkpoints, emit)
@@ -67,6 +74,7 @@ def train(
             progress.wall_seconds = time.perf_counter() - session_start
             if events is not None:
                 progress.events_bytes, progress.events_digest = events.sync()
+                progress.loss_scale = asdict(engine.loss_scale) if engine.loss_scale else None
                 checkpoints.save(engine.model, engine.moments(), progress)
         if update.stop and not last:
             engine.wait_for_all()  # the first process to end takes the others down, and the leading one is still saving
@@ -96,17 +104,18 @@ def _require_finite(value: float, what: str, step: int, config: RunConfig) -> No
         )
 
 
-def _step_event(progress: Progress, lr: float, norm: float) -> StepEvent:
+def _step_event(progress: Progress, lr: float) -> StepEvent:
     step_seconds = progress.window_seconds / progress.window_steps
     return StepEvent(
         step=progress.step,
         tokens=progress.tokens,
         loss=progress.window_loss / progress.window_steps,
         lr=lr,
-        gradient_norm=norm,
+        gradient_norm=progress.gradient_norm,
         seconds=progress.training_seconds,
         step_seconds=step_seconds,
         tokens_per_second=progress.tokens / progress.step / step_seconds,
+        skipped_steps=progress.skipped_steps,
     )
 
 

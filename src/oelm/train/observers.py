@@ -23,6 +23,7 @@ def describe(event: Event, steps: int) -> str:
             return (
                 f"step {event.step}/{steps}  loss {event.loss:.4f}  lr {event.lr:.2e}  "
                 f"{event.step_seconds * 1000:.0f} ms/step  {event.tokens_per_second:,.0f} tokens/s"
+                + (f"  {event.skipped_steps} skipped" if event.skipped_steps else "")
             )
         case ValidationEvent():
             return f"step {event.step}/{steps}  validation loss {event.loss:.4f}  {'  '.join(_besides_loss(event))}"

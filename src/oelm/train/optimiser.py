@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from oelm.config.run import OptimConfig
+from oelm.config.run import Decay, OptimConfig
 from oelm.method.weights import QUERY_KEY_SIDE, Role, Weight, layer_count
 
 Moments = dict[str, dict[str, Tensor]]
@@ -19,11 +19,12 @@ def make_optimiser(
     layer_lr: float,
     query_key_lr: float = 1.0,
 ) -> torch.optim.AdamW:
-    """Groups by weight decay (matrices only) and by the weight's share of the learning rate (`lr_share`)."""
+    """Groups by weight decay (of matrices, or of all) and by the weight's share of the learning rate (`lr_share`)."""
     weights, layers = {weight.name: weight for weight in table}, layer_count(table)
     groups: dict[tuple[bool, float], list[nn.Parameter]] = {}
     for name, parameter in trained.items():
-        key = (parameter.ndim >= 2, lr_share(weights[name], layers, layer_lr, query_key_lr))
+        decays = parameter.ndim >= 2 or optim.decay is Decay.ALL
+        key = (decays, lr_share(weights[name], layers, layer_lr, query_key_lr))
         groups.setdefault(key, []).append(parameter)
     return torch.optim.AdamW(
         [
