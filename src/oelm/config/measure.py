@@ -146,8 +146,32 @@ MACRO_F1 = Measure(
     decimals=4,
     read_from="evaluation",
 )
+TEXT_LOSS = Measure(
+    name="text_loss",
+    title=Bilingual(english="loss on text", chinese="文本损失"),
+    better=Better.LOWER,
+    decimals=4,
+    read_from="evaluation",
+)
+TEXT_PERPLEXITY = Measure(
+    name="text_perplexity",
+    title=Bilingual(english="perplexity on text", chinese="文本困惑度"),
+    better=Better.LOWER,
+    scale=CompareScale.RATIO,
+    criterion=1.05,
+    read_from="evaluation",
+    logarithm="text_loss",
+)
+TEXT_BITS_PER_BYTE = Measure(
+    name="text_bits_per_byte",
+    title=Bilingual(english="bits per byte of text", chinese="文本每字节比特数"),
+    better=Better.LOWER,
+    decimals=3,
+    read_from="evaluation",
+)
 
 LANGUAGE_MODELLING: tuple[Measure, ...] = (PERPLEXITY, BITS_PER_BYTE, LOSS)
 CLASSIFICATION: tuple[Measure, ...] = (ACCURACY, MACRO_F1, LOSS)
+LIKELIHOOD: tuple[Measure, ...] = (TEXT_PERPLEXITY, TEXT_BITS_PER_BYTE, TEXT_LOSS)
 BY_TASK = {"language-modelling": LANGUAGE_MODELLING, "classification": CLASSIFICATION}
 """Of the records from before they carried their measures."""
