@@ -37,11 +37,15 @@ def evaluate(
         list[str] | None,
         _likelihood("A file of text or a folder of token files; again for more. \\[default: the run's validation]"),
     ] = None,
+    items: Annotated[
+        list[str] | None,
+        panel("Choices")("JSON lines: minimal pairs (BLiMP), choices or last words; again for more files."),
+    ] = None,
     window: Annotated[int | None, _likelihood("Tokens at once. \\[default: the whole context]")] = None,
     stride: Annotated[int | None, _likelihood("By how much it moves on. \\[default: half a window]")] = None,
     most_tokens: Annotated[int | None, _likelihood("Of each text only so many.")] = None,
 ) -> None:
-    """Ask trained models: likelihood of text. One table, and eval.json per model."""
+    """Ask trained models: likelihood of text, minimal pairs and choices. One table, and eval.json per model."""
     from oelm.base.runtime import choose_runtime
     from oelm.config.settings import parse
     from oelm.experiments.evaluated_model import evaluate_models
@@ -49,6 +53,7 @@ def evaluate(
     given = {
         "suites": tuple(each.strip() for each in suite.split(",")),
         "texts": tuple(text or ()),
+        "items": tuple(items or ()),
         "window": window,
         "stride": stride,
         "batch_size": batch_size,

@@ -22,7 +22,7 @@ VERBS = {
     "train": "Train one model. Under torchrun every process takes part: torchrun --nproc-per-node 2 -m oelm train ...",
     "finetune": "Fine-tune a model on labelled text: chosen on a hold-out of train, evaluated once.",
     "inspect": "Show what is trained, frozen and absent: counts, FLOPs, and the geometry of Q and K at init.",
-    "eval": "Ask trained models: likelihood of text. One table, and eval.json per model.",
+    "eval": "Ask trained models: likelihood of text, minimal pairs and choices. One table, and eval.json per model.",
     "generate": "Continue a prompt with a trained model.",
     "export": "Write a run as a folder that transformers loads: AutoModelForCausalLM, or the fine-tuned model.",
     "experiment": "A whole study from one file: plan, run, status, logs, stop.",

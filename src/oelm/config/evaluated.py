@@ -18,6 +18,8 @@ class Suite(StrEnum):
 
     LIKELIHOOD = "likelihood"
     """Perplexity and bits per byte on text, with a sliding window."""
+    CHOICES = "choices"
+    """Minimal pairs, choices and last words, by the likelihood of their endings."""
 
 
 class EvaluationRequest(Settings):
@@ -26,6 +28,8 @@ class EvaluationRequest(Settings):
     suites: Annotated[tuple[Suite, ...], Field(min_length=1)] = (Suite.LIKELIHOOD,)
     texts: tuple[str, ...] = ()
     """Files of text or folders of token files for `likelihood`; none: the validation text of the run itself."""
+    items: tuple[str, ...] = ()
+    """Files of JSON lines for `choices`; see `oelm.evaluate.items` for their forms."""
     window: Count | None = None
     """Tokens that the model reads at once; None: its whole context."""
     stride: Count | None = None
@@ -35,9 +39,11 @@ class EvaluationRequest(Settings):
     """Of each text only so many."""
 
     @model_validator(mode="after")
-    def _asked_once(self) -> Self:
+    def _parts_fit(self) -> Self:
         if len(set(self.suites)) != len(self.suites):
             raise ValueError("a suite is named twice")
+        if (Suite.CHOICES in self.suites) != bool(self.items):
+            raise ValueError("the suite choices and its files belong together: --suite choices --items FILE")
         return self
 
 

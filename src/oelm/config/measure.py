@@ -169,9 +169,44 @@ TEXT_BITS_PER_BYTE = Measure(
     decimals=3,
     read_from="evaluation",
 )
+CHOICE_ACCURACY = Measure(
+    name="choice_accuracy",
+    title=Bilingual(english="right choices", chinese="选择正确率"),
+    better=Better.HIGHER,
+    percent=True,
+    scale=CompareScale.DIFFERENCE,
+    criterion=-2.0,
+    read_from="evaluation",
+    per="example",
+)
+CHOICE_ACCURACY_PER_TOKEN = Measure(
+    name="choice_accuracy_per_token",
+    title=Bilingual(english="right choices by mean per token", chinese="按每词元平均的选择正确率"),
+    better=Better.HIGHER,
+    percent=True,
+    read_from="evaluation",
+)
+LAST_WORD_ACCURACY = Measure(
+    name="last_word_accuracy",
+    title=Bilingual(english="right last words", chinese="末词正确率"),
+    better=Better.HIGHER,
+    percent=True,
+    scale=CompareScale.DIFFERENCE,
+    criterion=-2.0,
+    read_from="evaluation",
+    per="example",
+)
+LAST_WORD_PERPLEXITY = Measure(
+    name="last_word_perplexity",
+    title=Bilingual(english="perplexity of last words", chinese="末词困惑度"),
+    better=Better.LOWER,
+    read_from="evaluation",
+)
 
 LANGUAGE_MODELLING: tuple[Measure, ...] = (PERPLEXITY, BITS_PER_BYTE, LOSS)
 CLASSIFICATION: tuple[Measure, ...] = (ACCURACY, MACRO_F1, LOSS)
 LIKELIHOOD: tuple[Measure, ...] = (TEXT_PERPLEXITY, TEXT_BITS_PER_BYTE, TEXT_LOSS)
+CHOICES: tuple[Measure, ...] = (CHOICE_ACCURACY, CHOICE_ACCURACY_PER_TOKEN)
+LAST_WORDS: tuple[Measure, ...] = (LAST_WORD_ACCURACY, LAST_WORD_PERPLEXITY)
 BY_TASK = {"language-modelling": LANGUAGE_MODELLING, "classification": CLASSIFICATION}
 """Of the records from before they carried their measures."""

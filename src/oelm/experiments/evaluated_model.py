@@ -16,8 +16,9 @@ from oelm.config.run import DataConfig
 from oelm.config.settings import fingerprint, parse
 from oelm.data.tokenizer import end_of_text_id, load_tokenizer
 from oelm.data.tokens import file_sha256
+from oelm.evaluate.answer import Answer
 from oelm.evaluate.language_model import LanguageModel
-from oelm.evaluate.suites import Answer, compare_answers, evaluate
+from oelm.evaluate.suites import compare_answers, evaluate
 from oelm.experiments.trained_run import checkpoint_folder_of, load_finetuned, load_run, trained_digest
 from oelm.train.folder import RunFolder
 from oelm.train.provenance import environment
