@@ -45,7 +45,7 @@ def evaluate(
     stride: Annotated[int | None, _likelihood("By how much it moves on. \\[default: half a window]")] = None,
     most_tokens: Annotated[int | None, _likelihood("Of each text only so many.")] = None,
 ) -> None:
-    """Ask trained models: likelihood of text, minimal pairs and choices. One table, and eval.json per model."""
+    """Ask trained models: likelihood of text, choices, in-context probes. One table, and eval.json per model."""
     from oelm.base.runtime import choose_runtime
     from oelm.config.settings import parse
     from oelm.experiments.evaluated_model import evaluate_models

@@ -38,6 +38,8 @@ def result_lines(record: Record) -> list[str]:
             f"{name}: validation loss {record.result.loss:.4f}, PPL {measures['perplexity']:.2f}, "
             f"{measures['bits_per_byte']:.3f} bits per byte; {weights}"
         ]
+    if "probe_accuracy" in measures:
+        return [f"{name}: {measures['probe_accuracy']:.2%} exact answers, loss {record.result.loss:.4f}; {weights}"]
     return [
         f"{name}: hold-out accuracy {measures['accuracy']:.2%} at the last step; {weights}",
         *(

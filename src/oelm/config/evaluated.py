@@ -20,6 +20,8 @@ class Suite(StrEnum):
     """Perplexity and bits per byte on text, with a sliding window."""
     CHOICES = "choices"
     """Minimal pairs, choices and last words, by the likelihood of their endings."""
+    PROBES = "probes"
+    """Retrieval, recall, copying and induction in sequences of random tokens."""
 
 
 class EvaluationRequest(Settings):
@@ -34,6 +36,8 @@ class EvaluationRequest(Settings):
     """Tokens that the model reads at once; None: its whole context."""
     stride: Count | None = None
     """By how many tokens the window moves; None: half a window."""
+    sequences: Count = 64
+    """Of each probe."""
     batch_size: Count = 8
     most_tokens: Count | None = None
     """Of each text only so many."""

@@ -202,11 +202,28 @@ LAST_WORD_PERPLEXITY = Measure(
     better=Better.LOWER,
     read_from="evaluation",
 )
+PROBE_ACCURACY = Measure(
+    name="probe_accuracy",
+    title=Bilingual(english="exact answers", chinese="精确回答率"),
+    better=Better.HIGHER,
+    percent=True,
+    scale=CompareScale.DIFFERENCE,
+    criterion=-1.0,
+)
+IN_CONTEXT_ACCURACY = PROBE_ACCURACY.model_copy(
+    update={
+        "name": "in_context_accuracy",
+        "title": Bilingual(english="answers from context", chinese="上下文回答率"),
+        "read_from": "evaluation",
+    }
+)
 
 LANGUAGE_MODELLING: tuple[Measure, ...] = (PERPLEXITY, BITS_PER_BYTE, LOSS)
 CLASSIFICATION: tuple[Measure, ...] = (ACCURACY, MACRO_F1, LOSS)
+PROBING: tuple[Measure, ...] = (PROBE_ACCURACY, LOSS)
+IN_CONTEXT: tuple[Measure, ...] = (IN_CONTEXT_ACCURACY,)
 LIKELIHOOD: tuple[Measure, ...] = (TEXT_PERPLEXITY, TEXT_BITS_PER_BYTE, TEXT_LOSS)
 CHOICES: tuple[Measure, ...] = (CHOICE_ACCURACY, CHOICE_ACCURACY_PER_TOKEN)
 LAST_WORDS: tuple[Measure, ...] = (LAST_WORD_ACCURACY, LAST_WORD_PERPLEXITY)
-BY_TASK = {"language-modelling": LANGUAGE_MODELLING, "classification": CLASSIFICATION}
+BY_TASK = {"language-modelling": LANGUAGE_MODELLING, "classification": CLASSIFICATION, "probing": PROBING}
 """Of the records from before they carried their measures."""

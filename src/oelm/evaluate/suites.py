@@ -6,11 +6,12 @@ from oelm.config.evaluated import EvaluationRequest, PairedDifference, Suite
 from oelm.evaluate.answer import Answer
 from oelm.evaluate.ask_choices import choices
 from oelm.evaluate.ask_likelihood import likelihood
+from oelm.evaluate.ask_probes import probes
 from oelm.evaluate.language_model import LanguageModel
 from oelm.evaluate.pairing import paired
 
 Ask = Callable[[LanguageModel, EvaluationRequest], Iterator[Answer]]
-SUITES: Mapping[Suite, Ask] = {Suite.LIKELIHOOD: likelihood, Suite.CHOICES: choices}
+SUITES: Mapping[Suite, Ask] = {Suite.LIKELIHOOD: likelihood, Suite.CHOICES: choices, Suite.PROBES: probes}
 
 
 def evaluate(model: LanguageModel, request: EvaluationRequest) -> list[Answer]:

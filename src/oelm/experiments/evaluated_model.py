@@ -45,6 +45,7 @@ def open_model(source: str, which: Which = "last") -> OpenedModel:
     if isinstance(config.model, HuggingFaceModel) and isinstance(config.data, DataConfig):
         return _open_finetuned(source, files, which)
     module, _ = load_run(source, which)
+    assert isinstance(config.data, DataConfig), "load_run refuses others"
     tokenizer = load_tokenizer(files.tokenizer_file)
     model = LanguageModel(
         name=source,
@@ -55,7 +56,7 @@ def open_model(source: str, which: Which = "last") -> OpenedModel:
         checkpoint=which,
         step=_step(files, which),
     )
-    return OpenedModel(model, trained_digest(files, which), files.path, config.data.folder)  # type: ignore[union-attr]
+    return OpenedModel(model, trained_digest(files, which), files.path, config.data.folder)
 
 
 def _open_transformers(source: str) -> OpenedModel:

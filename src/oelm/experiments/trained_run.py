@@ -7,6 +7,7 @@ from torch import nn
 
 from oelm.base.errors import CheckpointError, ConfigError
 from oelm.base.files import read_json, writing_folder
+from oelm.config.labelled import LabelledData
 from oelm.config.model import GPTConfig, HuggingFaceModel
 from oelm.config.run import DataConfig, RunConfig
 from oelm.config.settings import fingerprint
@@ -95,6 +96,7 @@ def load_finetuned(config: RunConfig, pretrained: HuggingFaceModel, weights: Pat
     if isinstance(config.data, DataConfig):
         model, origin = converted_causal(pretrained, config.method, config.seed)
     else:
+        assert isinstance(config.data, LabelledData), "RunConfig lets a probe have our GPT only"
         model, origin = converted_classifier(pretrained, config.data.labels, config.method, config.seed)
     tuned(model, weight_table(model), config.method.comparator, config.seed)
     nn.Module.to(model, weight_dtype(config.train.precision))
