@@ -12,7 +12,7 @@ from oelm.cli.options import Checkpoint, panel
 from oelm.config.evaluated import EvaluationFile, EvaluationRequest, Part, Suite, SuiteResult
 from oelm.config.measure import Measure
 
-_likelihood = panel("Likelihood")
+_likelihood, _drawn = panel("Likelihood"), panel("Probes and generation")
 _DEFAULT = EvaluationRequest()
 _TEXT_COLUMNS = ("", "model", "set", "measure")
 
@@ -43,23 +43,24 @@ def evaluate(
     ] = None,
     window: Annotated[int | None, _likelihood("Tokens at once. \\[default: the whole context]")] = None,
     stride: Annotated[int | None, _likelihood("By how much it moves on. \\[default: half a window]")] = None,
+    sequences: Annotated[int, _drawn("Of each probe; texts to generate.")] = _DEFAULT.sequences,
+    tokens: Annotated[int, _drawn("Of each text, at most.")] = _DEFAULT.tokens,
+    temperature: Annotated[float, _drawn("0 takes the likeliest token.")] = _DEFAULT.temperature,
+    top_k: Annotated[int, _drawn("Draw from so many likeliest; 0 for all.")] = _DEFAULT.top_k,
+    top_p: Annotated[float, _drawn("Draw from the fewest with this probability.")] = _DEFAULT.top_p,
+    repetition_penalty: Annotated[float, _drawn("Above 1: against repetition.")] = _DEFAULT.repetition_penalty,
+    seed: Annotated[int, _drawn("Of what is drawn.")] = _DEFAULT.seed,
+    judge: Annotated[str | None, _drawn("A run or model that measures the perplexity of the texts.")] = None,
     most_tokens: Annotated[int | None, _likelihood("Of each text only so many.")] = None,
 ) -> None:
-    """Ask trained models: likelihood of text, choices, in-context probes. One table, and eval.json per model."""
+    """Ask trained models: likelihood of text, choices, probes, generation. One table, and eval.json per model."""
     from oelm.base.runtime import choose_runtime
     from oelm.config.settings import parse
     from oelm.experiments.evaluated_model import evaluate_models
 
-    given = {
-        "suites": tuple(each.strip() for each in suite.split(",")),
-        "texts": tuple(text or ()),
-        "items": tuple(items or ()),
-        "window": window,
-        "stride": stride,
-        "batch_size": batch_size,
-        "most_tokens": most_tokens,
-    }
-    request = parse(EvaluationRequest, given, "oelm eval")
+    given = {name: value for name, value in locals().items() if name in EvaluationRequest.model_fields}
+    lists = {"suites": tuple(each.strip() for each in suite.split(",")), "texts": tuple(text or ())}
+    request = parse(EvaluationRequest, {**given, **lists, "items": tuple(items or ())}, "oelm eval")
     console, done = Console(), []
     for found, path in evaluate_models(models, request, choose_runtime(device), checkpoint.value, out):
         done.append(found)

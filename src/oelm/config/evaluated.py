@@ -22,6 +22,8 @@ class Suite(StrEnum):
     """Minimal pairs, choices and last words, by the likelihood of their endings."""
     PROBES = "probes"
     """Retrieval, recall, copying and induction in sequences of random tokens."""
+    GENERATION = "generation"
+    """Stories that begin like the built-in ones: variety, repetition, and if they keep their character."""
 
 
 class EvaluationRequest(Settings):
@@ -37,7 +39,17 @@ class EvaluationRequest(Settings):
     stride: Count | None = None
     """By how many tokens the window moves; None: half a window."""
     sequences: Count = 64
-    """Of each probe."""
+    """Of each probe, and texts to generate."""
+    judge: str | None = None
+    """A run or model under which the perplexity of generated texts is measured."""
+    tokens: Count = 100
+    """Of each generated text, at most."""
+    temperature: Annotated[float, Field(ge=0)] = 0.8
+    top_k: Annotated[int, Field(ge=0)] = 50
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    repetition_penalty: Annotated[float, Field(gt=0)] = 1.0
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Of what is drawn."""
     batch_size: Count = 8
     most_tokens: Count | None = None
     """Of each text only so many."""
@@ -61,6 +73,13 @@ class Part(Settings):
     measures: dict[str, float]
 
 
+class Sample(Settings):
+    """A generated text."""
+
+    prompt: str
+    text: str
+
+
 class SuiteResult(Settings):
     """One suite on one set. `evaluation` is what records and reports take up; the rest is for the reader."""
 
@@ -73,6 +92,7 @@ class SuiteResult(Settings):
     """95 %, over the set alone: what another sample of such text or items might have given this same model."""
     settings: dict[str, int | float | str] = Field(default_factory=dict)
     parts: tuple[Part, ...] = ()
+    samples: tuple[Sample, ...] = ()
 
 
 class PairedDifference(Settings):

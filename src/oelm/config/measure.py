@@ -217,11 +217,55 @@ IN_CONTEXT_ACCURACY = PROBE_ACCURACY.model_copy(
         "read_from": "evaluation",
     }
 )
+CHARACTER_KEPT = Measure(
+    name="character_kept",
+    title=Bilingual(english="texts that keep the character", chinese="保留人物的文本"),
+    better=Better.HIGHER,
+    percent=True,
+    scale=CompareScale.DIFFERENCE,
+    criterion=-5.0,
+    read_from="evaluation",
+    per="example",
+)
+DISTINCT_WORDS = Measure(
+    name="distinct_1",
+    title=Bilingual(english="distinct tokens", chinese="不同词元占比"),
+    better=Better.HIGHER,
+    percent=True,
+    read_from="evaluation",
+)
+DISTINCT_PAIRS = DISTINCT_WORDS.model_copy(
+    update={"name": "distinct_2", "title": Bilingual(english="distinct pairs", chinese="不同二元组占比")}
+)
+DISTINCT_TRIPLES = DISTINCT_WORDS.model_copy(
+    update={"name": "distinct_3", "title": Bilingual(english="distinct triples", chinese="不同三元组占比")}
+)
+REPETITION = Measure(
+    name="repetition",
+    title=Bilingual(english="repeated four-token phrases", chinese="重复的四词元短语"),
+    better=Better.LOWER,
+    percent=True,
+    read_from="evaluation",
+)
+JUDGED_PERPLEXITY = Measure(
+    name="judged_perplexity",
+    title=Bilingual(english="perplexity under the judge", chinese="评判模型下的困惑度"),
+    better=Better.LOWER,
+    read_from="evaluation",
+)
 
 LANGUAGE_MODELLING: tuple[Measure, ...] = (PERPLEXITY, BITS_PER_BYTE, LOSS)
 CLASSIFICATION: tuple[Measure, ...] = (ACCURACY, MACRO_F1, LOSS)
 PROBING: tuple[Measure, ...] = (PROBE_ACCURACY, LOSS)
 IN_CONTEXT: tuple[Measure, ...] = (IN_CONTEXT_ACCURACY,)
+GENERATION: tuple[Measure, ...] = (
+    CHARACTER_KEPT,
+    DISTINCT_WORDS,
+    DISTINCT_PAIRS,
+    DISTINCT_TRIPLES,
+    REPETITION,
+    JUDGED_PERPLEXITY,
+)
 LIKELIHOOD: tuple[Measure, ...] = (TEXT_PERPLEXITY, TEXT_BITS_PER_BYTE, TEXT_LOSS)
 CHOICES: tuple[Measure, ...] = (CHOICE_ACCURACY, CHOICE_ACCURACY_PER_TOKEN)
 LAST_WORDS: tuple[Measure, ...] = (LAST_WORD_ACCURACY, LAST_WORD_PERPLEXITY)

@@ -19,7 +19,7 @@ from oelm.evaluate.language_model import LanguageModel
 from oelm.evaluate.pairing import Floats, Ids, Outcomes, share_interval
 
 
-def choices(model: LanguageModel, request: EvaluationRequest) -> Iterator[Answer]:
+def choices(model: LanguageModel, request: EvaluationRequest, _: object = None) -> Iterator[Answer]:
     """Every file of items; all are read before the first is asked."""
     files = {Path(source): read_items(Path(source)) for source in request.items}
     for path, items in files.items():

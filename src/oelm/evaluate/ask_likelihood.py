@@ -16,7 +16,7 @@ _LARGEST_LOSS = 700.0
 """Beyond, a float ends and JSON has no infinity."""
 
 
-def likelihood(model: LanguageModel, request: EvaluationRequest) -> Iterator[Answer]:
+def likelihood(model: LanguageModel, request: EvaluationRequest, _: object = None) -> Iterator[Answer]:
     """Perplexity and bits per byte of every text."""
     window = request.window or model.context
     if window > model.context:

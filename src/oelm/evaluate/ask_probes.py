@@ -34,7 +34,7 @@ def standard_probes(context: int) -> tuple[Probe, ...]:
     return tuple(probe for probe in (*pairs, *others) if probe.context <= context)
 
 
-def probes(model: LanguageModel, request: EvaluationRequest) -> Iterator[Answer]:
+def probes(model: LanguageModel, request: EvaluationRequest, _: object = None) -> Iterator[Answer]:
     """Every standard probe that fits."""
     fitting = standard_probes(model.context)
     if not fitting:

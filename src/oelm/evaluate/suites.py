@@ -5,19 +5,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from oelm.config.evaluated import EvaluationRequest, PairedDifference, Suite
 from oelm.evaluate.answer import Answer
 from oelm.evaluate.ask_choices import choices
+from oelm.evaluate.ask_generation import generation
 from oelm.evaluate.ask_likelihood import likelihood
 from oelm.evaluate.ask_probes import probes
 from oelm.evaluate.language_model import LanguageModel
 from oelm.evaluate.pairing import paired
 
-Ask = Callable[[LanguageModel, EvaluationRequest], Iterator[Answer]]
-SUITES: Mapping[Suite, Ask] = {Suite.LIKELIHOOD: likelihood, Suite.CHOICES: choices, Suite.PROBES: probes}
+Ask = Callable[[LanguageModel, EvaluationRequest, LanguageModel | None], Iterator[Answer]]
+"""Of a model, a request and, for what needs one, a judge."""
+SUITES: Mapping[Suite, Ask] = {
+    Suite.LIKELIHOOD: likelihood,
+    Suite.CHOICES: choices,
+    Suite.PROBES: probes,
+    Suite.GENERATION: generation,
+}
 
 
-def evaluate(model: LanguageModel, request: EvaluationRequest) -> list[Answer]:
+def evaluate(model: LanguageModel, request: EvaluationRequest, judge: LanguageModel | None = None) -> list[Answer]:
     """All suites of the request, one after the other."""
     model.module.eval()
-    return [answer for suite in request.suites for answer in SUITES[suite](model, request)]
+    return [answer for suite in request.suites for answer in SUITES[suite](model, request, judge)]
 
 
 def compare_answers(ours: Sequence[Answer], theirs: Sequence[Answer], against: str) -> list[PairedDifference]:

@@ -100,11 +100,14 @@ def evaluate_models(
 ) -> Iterator[tuple[EvaluationFile, Path]]:
     """Ask every model, pair each with the first, and write its `eval.json`: in its own folder, or below `out`."""
     first: tuple[str, list[Answer]] | None = None
+    judge = open_model(request.judge).model if request.judge else None
+    if judge is not None:
+        nn.Module.to(judge.module, runtime.device).eval()
     for source in sources:
         opened = open_model(source, which)
         target = _target(opened, out, several=len(sources) > 1)
         nn.Module.to(opened.model.module, runtime.device)
-        answers = evaluate(opened.model, _with_text(request, opened))
+        answers = evaluate(opened.model, _with_text(request, opened), judge)
         pairs = compare_answers(answers, first[1], first[0]) if first else []
         first = first or (source, answers)
         found = EvaluationFile(
