@@ -53,7 +53,7 @@ def evaluate(
     judge: Annotated[str | None, _drawn("A run or model that measures the perplexity of the texts.")] = None,
     most_tokens: Annotated[int | None, _likelihood("Of each text only so many.")] = None,
 ) -> None:
-    """Ask trained models: likelihood of text, choices, probes, generation. One table, and eval.json per model."""
+    """Ask trained models about text, choices, probes, generation and attention: one table, eval.json per model."""
     from oelm.base.runtime import choose_runtime
     from oelm.config.settings import parse
     from oelm.experiments.evaluated_model import evaluate_models

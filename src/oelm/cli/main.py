@@ -23,7 +23,7 @@ VERBS = {
     "finetune": "Fine-tune a model on labelled text: chosen on a hold-out of train, evaluated once.",
     "probe": "Train one model on an in-context probe with exact answers: retrieval, recall, copy or induction.",
     "inspect": "Show what is trained, frozen and absent: counts, FLOPs, and the geometry of Q and K at init.",
-    "eval": "Ask trained models: likelihood of text, choices, probes, generation. One table, and eval.json per model.",
+    "eval": "Ask trained models about text, choices, probes, generation and attention: one table, eval.json per model.",
     "generate": "Continue prompts with a trained model; a single text appears as it is written.",
     "export": "Write a run as a folder that transformers loads: AutoModelForCausalLM, or the fine-tuned model.",
     "experiment": "A whole study from one file: plan, run, status, logs, stop.",

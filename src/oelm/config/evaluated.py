@@ -24,6 +24,8 @@ class Suite(StrEnum):
     """Retrieval, recall, copying and induction in sequences of random tokens."""
     GENERATION = "generation"
     """Stories that begin like the built-in ones: variety, repetition, and if they keep their character."""
+    ATTENTION = "attention"
+    """Where every head looks: entropy, previous token, same token, and the token behind it."""
 
 
 class EvaluationRequest(Settings):

@@ -253,6 +253,32 @@ JUDGED_PERPLEXITY = Measure(
     better=Better.LOWER,
     read_from="evaluation",
 )
+ATTENTION_ENTROPY = Measure(
+    name="attention_entropy",
+    title=Bilingual(english="entropy of attention", chinese="注意力熵"),
+    better=Better.LOWER,
+    percent=True,
+    read_from="evaluation",
+)
+ATTENTION_PREVIOUS = Measure(
+    name="attention_previous",
+    title=Bilingual(english="look at the previous token", chinese="注视前一词元"),
+    better=Better.HIGHER,
+    percent=True,
+    read_from="evaluation",
+)
+ATTENTION_SAME_TOKEN = ATTENTION_PREVIOUS.model_copy(
+    update={
+        "name": "attention_same_token",
+        "title": Bilingual(english="look at the same token", chinese="注视相同词元"),
+    }
+)
+ATTENTION_INDUCTION = ATTENTION_PREVIOUS.model_copy(
+    update={
+        "name": "attention_induction",
+        "title": Bilingual(english="look behind the same token", chinese="注视相同词元之后"),
+    }
+)
 
 LANGUAGE_MODELLING: tuple[Measure, ...] = (PERPLEXITY, BITS_PER_BYTE, LOSS)
 CLASSIFICATION: tuple[Measure, ...] = (ACCURACY, MACRO_F1, LOSS)
@@ -265,6 +291,12 @@ GENERATION: tuple[Measure, ...] = (
     DISTINCT_TRIPLES,
     REPETITION,
     JUDGED_PERPLEXITY,
+)
+ATTENTION: tuple[Measure, ...] = (
+    ATTENTION_ENTROPY,
+    ATTENTION_PREVIOUS,
+    ATTENTION_SAME_TOKEN,
+    ATTENTION_INDUCTION,
 )
 LIKELIHOOD: tuple[Measure, ...] = (TEXT_PERPLEXITY, TEXT_BITS_PER_BYTE, TEXT_LOSS)
 CHOICES: tuple[Measure, ...] = (CHOICE_ACCURACY, CHOICE_ACCURACY_PER_TOKEN)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from oelm.config.evaluated import EvaluationRequest, PairedDifference, Suite
 from oelm.evaluate.answer import Answer
+from oelm.evaluate.ask_attention import attention
 from oelm.evaluate.ask_choices import choices
 from oelm.evaluate.ask_generation import generation
 from oelm.evaluate.ask_likelihood import likelihood
@@ -18,6 +19,7 @@ SUITES: Mapping[Suite, Ask] = {
     Suite.CHOICES: choices,
     Suite.PROBES: probes,
     Suite.GENERATION: generation,
+    Suite.ATTENTION: attention,
 }
 
 
