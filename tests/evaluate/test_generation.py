@@ -10,10 +10,13 @@ from builders import LLAMA, SMALL, STYLED, bold_model, random_tokens, relative_e
 from oelm.base.errors import ConfigError
 from oelm.base.runtime import generator_for
 from oelm.config.model import GPTConfig
-from oelm.evaluate.generation import Sampling, choose, generate
+from oelm.data.tokenizer import byte_tokenizer
+from oelm.evaluate.generation import Sampling, choose, generate, generate_all, stream
+from oelm.evaluate.language_model import LanguageModel
 from oelm.model.blind import BlindCache
 from oelm.model.gpt import GPT, Cache
 from oelm.model.projecting import mix_with_previous
+from oelm.surgery.export import as_transformers
 
 GREEDY = Sampling(temperature=0)
 PROMPT = [3, 1, 4, 1, 5]
@@ -165,6 +168,81 @@ def test_frequencies_are_the_softmax_at_the_temperature(temperature: float) -> N
         assert counts[token] / 4000 == pytest.approx(probability, abs=4 * error)
 
 
+def test_top_p_keeps_the_fewest_that_reach_it() -> None:
+    logits_V = torch.tensor([0.1, 0.5, 0.05, 0.3, 0.05]).log()
+    for top_p, kept in (
+        (0.4, {1}),
+        (0.49, {1}),
+        (0.51, {1, 3}),
+        (0.79, {1, 3}),
+        (0.85, {0, 1, 3}),
+        (1.0, {0, 1, 2, 3, 4}),
+    ):
+        assert set(drawn(logits_V, Sampling(temperature=1.0, top_k=0, top_p=top_p), 400)) == kept, top_p
+    both = drawn(logits_V, Sampling(temperature=1.0, top_k=3, top_p=0.8), 2000)
+    assert set(both) == {1, 3}, "the probabilities are those of what top-k has left: 5/9, 3/9, 1/9"
+    assert both[1] / 2000 == pytest.approx(0.5 / 0.8, abs=0.05)
+
+
+def test_the_penalty_divides_what_is_likely_and_multiplies_what_is_not() -> None:
+    logits_V, random = torch.tensor([2.0, 1.5, -1.0, -1.5]), generator_for(0, "draws")
+    penalised = Sampling(temperature=0, repetition_penalty=2.0)
+    assert choose(logits_V, penalised, random, [3]) == 0
+    assert choose(logits_V, penalised, random, [0]) == 1
+    assert choose(logits_V[2:], penalised, random, [0]) == 1, "-1 becomes -2"
+    assert choose(logits_V, Sampling(temperature=0), random, [0]) == 0
+
+
+def as_language_model(model: torch.nn.Module, end_of_text: int = -1) -> LanguageModel:
+    return LanguageModel(
+        name="toy", module=model, tokenizer=byte_tokenizer(), context=SMALL.context, end_of_text=end_of_text
+    )
+
+
+PROMPTS = [[3, 1, 4], [1, 5], [9, 2, 6], [5], [3, 5, 8], [1, 5]]
+HOT = Sampling(temperature=2.0, top_k=20, top_p=0.95, repetition_penalty=1.2, seed=4)
+
+
+@pytest.mark.parametrize("method", ["baseline", "oelm-core", "blind"])
+@pytest.mark.parametrize("batch_size", [1, 2, 16])
+def test_company_changes_nothing(method: str, batch_size: int) -> None:
+    """20 tokens go beyond the context of 12."""
+    model = bold_model(method)
+    together = generate_all(as_language_model(model), PROMPTS, tokens=20, sampling=HOT, batch_size=batch_size)
+    for place, (prompt, text) in enumerate(zip(PROMPTS, together, strict=True)):
+        own = replace(HOT, seed=HOT.seed + place)
+        assert text == written(model, prompt, own, tokens=20)
+        assert text == list(stream(as_language_model(model), prompt, tokens=20, sampling=own))
+    assert together[1] != together[5], "equal prompts have seeds of their own"
+
+
+def test_a_text_that_ends_leaves_the_others_alone() -> None:
+    model = as_language_model(bold_model("baseline"))
+    free = generate_all(model, PROMPTS, tokens=8, sampling=HOT, batch_size=3)
+    end = free[0][3]
+    ended = generate_all(replace(model, end_of_text=end), PROMPTS, tokens=8, sampling=HOT, batch_size=3)
+    assert ended == [text[: text.index(end)] if end in text else text for text in free]
+    assert ended != free
+
+
+@pytest.mark.parametrize("method", ["baseline", "oelm", "oelm-core"])
+def test_an_export_writes_what_its_model_writes(method: str) -> None:
+    """With transformers' cache and without."""
+    model = bold_model(method)
+    exported = as_language_model(as_transformers(model))
+    own = generate_all(as_language_model(model), PROMPTS, tokens=20, sampling=HOT, batch_size=4)
+    assert generate_all(exported, PROMPTS, tokens=20, sampling=HOT, batch_size=4) == own
+
+
+@pytest.mark.parametrize("penalty", [1.0, 1.5])
+def test_greedy_is_transformers_own(penalty: float) -> None:
+    exported, sampling = as_transformers(bold_model("oelm")), Sampling(temperature=0, repetition_penalty=penalty)
+    (text,) = generate_all(as_language_model(exported), [PROMPT], tokens=7, sampling=sampling, batch_size=1)
+    options = {"do_sample": False, "max_new_tokens": 7, "pad_token_id": 0, "eos_token_id": None}
+    theirs = exported.generate(torch.tensor([PROMPT]), repetition_penalty=penalty, **options)
+    assert theirs[0, len(PROMPT) :].tolist() == text
+
+
 def test_it_stops_before_the_end_of_text() -> None:
     model = bold_model("baseline")
     free = written(model, PROMPT)
@@ -178,6 +256,10 @@ def test_impossible_wishes_are_refused() -> None:
     for bad in ({"temperature": -1.0}, {"top_k": -1}):
         with pytest.raises(ConfigError, match=r"cannot be negative.*Fix:"):
             Sampling(**bad)
+    with pytest.raises(ConfigError, match="top-p is a probability"):
+        Sampling(top_p=0.0)
+    with pytest.raises(ConfigError, match="must be positive"):
+        Sampling(repetition_penalty=0.0)
 
 
 def test_no_gradients_are_kept() -> None:

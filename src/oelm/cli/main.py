@@ -22,8 +22,10 @@ VERBS = {
     "prepare": "Turn text into token files. Interrupted, the same command goes on where it stopped.",
     "train": "Train one model. Under torchrun every process takes part: torchrun --nproc-per-node 2 -m oelm train ...",
     "finetune": "Fine-tune a model on labelled text: chosen on a hold-out of train, evaluated once.",
+    "probe": "Train one model on an in-context probe with exact answers: retrieval, recall, copy or induction.",
     "inspect": "Show what is trained, frozen and absent: counts, FLOPs, and the geometry of Q and K at init.",
-    "generate": "Continue a prompt with a trained model.",
+    "eval": "Ask trained models about text, choices, probes, generation and attention: one table, eval.json per model.",
+    "generate": "Continue prompts with a trained model; a single text appears as it is written.",
     "export": "Write a run as a folder that transformers loads: AutoModelForCausalLM, or the fine-tuned model.",
     "experiment": "A whole study from one file: new, plan, run, status, logs, stop; list, schema.",
     "compare": "Compare finished runs: verdicts with intervals, tables, curves and views; printed, or as one page.",
@@ -35,8 +37,8 @@ VERBS = {
 
 Only the one that is asked for is loaded.
 """
-SHORT_NAMES = {"compare": "report"}
-"""`oelm compare` prints a table where `oelm report` writes a page."""
+SHORT_NAMES = {"compare": "report", "eval": "evaluate"}
+"""`oelm compare` prints a table where `oelm report` writes a page; `eval` is Python's own."""
 
 _LEADER_SECONDS = 3.0
 

@@ -10,6 +10,7 @@ from oelm.config.manifest import DataManifest
 from oelm.config.method import Method
 from oelm.config.methods import parse_method
 from oelm.config.model import Count, GPTConfig, Style, default_ffn_width, named_size
+from oelm.config.probe import Probe
 from oelm.config.run import (
     DataConfig,
     Decay,
@@ -78,6 +79,18 @@ class TrainRequest(RunRequest):
     batch_size: Count = 8
     validation_sequences: Count = 256
     validation_half: Literal["first", "second"] | None = None
+
+
+class ProbeRequest(TrainRequest):
+    """A GPT from scratch on a probe: small, and fast enough to be solved in minutes."""
+
+    layers: Count = 2
+    width: Count = 64
+    heads: Count = 2
+    lr: float = 3e-3
+    steps: Count = 3000
+    batch_size: Count = 32
+    tensorboard: bool = False
 
 
 class TokenText(Settings):
@@ -155,7 +168,12 @@ def resolve(request: TrainRequest, manifest: DataManifest, data_folder: str) -> 
     return resolve_on(request, manifest.tokenizer.vocabulary, data)
 
 
-def resolve_on(request: TrainRequest, vocabulary: int, data: DataConfig) -> RunConfig:
+def resolve_probe(request: TrainRequest, probe: Probe) -> RunConfig:
+    """The complete config of a run on a probe, whose sequences decide the context."""
+    return resolve_on(request.changed(seq_len=probe.context), probe.vocabulary, probe)
+
+
+def resolve_on(request: TrainRequest, vocabulary: int, data: DataConfig | Probe) -> RunConfig:
     """The complete config on data with this vocabulary, which need not be there yet.
 
     Warm-up: a twentieth of the steps, at most 2,000. Validation: ten times a run, at least every 1,000 steps.
@@ -211,7 +229,7 @@ def _run_config(
     *,
     model: ModelConfig,
     method: Method,
-    data: DataConfig | LabelledData,
+    data: DataConfig | LabelledData | Probe,
     optim: dict[str, Any],
     train: dict[str, Any],
 ) -> RunConfig:

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from oelm.config.labelled import LabelledData
 from oelm.config.method import EveryNth, Method
 from oelm.config.model import Count, GPTConfig, GPTFromRun, HuggingFaceModel
+from oelm.config.probe import Probe
 from oelm.config.settings import GrownSettings, Settings, fingerprint
 from oelm.config.study import StudyRole
 
@@ -103,11 +104,11 @@ class MachineConfig(Settings):
 
 
 ModelConfig = Annotated[GPTConfig | HuggingFaceModel | GPTFromRun, Field(discriminator="kind")]
-TrainingData = Annotated[DataConfig | LabelledData, Field(discriminator="kind")]
+TrainingData = Annotated[DataConfig | LabelledData | Probe, Field(discriminator="kind")]
 
 
 class RunConfig(Settings):
-    """A resolved run, as written to `config.yaml`: language modelling on tokens, or classification on labelled text."""
+    """A resolved run, as written to `config.yaml`: language modelling on tokens, classification, or a probe."""
 
     model: ModelConfig
     method: Method
@@ -131,8 +132,16 @@ class RunConfig(Settings):
             raise ValueError("a GPT from scratch needs data.tokenizer, the path of a tokenizer.json")
         if isinstance(self.model, GPTConfig) and self.method.pretrained is not None:
             raise ValueError(f"{self.method.name} needs a pre-trained model; for a GPT from scratch take oelm")
-        if isinstance(self.data, LabelledData) and self.train.validation_half is not None:
-            raise ValueError("labelled text is validated on its hold-out, which has no halves")
+        if not isinstance(self.data, DataConfig) and self.train.validation_half is not None:
+            raise ValueError("labelled text is validated on its hold-out and a probe on its sequences; no halves there")
+        if isinstance(self.data, Probe) and not (
+            isinstance(self.model, GPTConfig)
+            and self.model.context >= self.data.context
+            and self.model.vocabulary >= self.data.vocabulary
+        ):
+            raise ValueError(
+                f"this probe needs our GPT with {self.data.context} positions and {self.data.vocabulary} symbols"
+            )
         return self
 
     @model_validator(mode="after")
@@ -154,7 +163,13 @@ class RunConfig(Settings):
     @property
     def task(self) -> str:
         """The name of the task (see `tasks/`)."""
-        return "classification" if isinstance(self.data, LabelledData) else "language-modelling"
+        match self.data:
+            case LabelledData():
+                return "classification"
+            case Probe():
+                return "probing"
+            case DataConfig():
+                return "language-modelling"
 
     def numbers(self) -> dict[str, Any]:
         """Everything that affects the results: no folder, label, machine or study; batches by their total size."""

@@ -17,12 +17,13 @@ from oelm.base.files import read_json, write_bytes, write_json, write_text
 from oelm.base.runtime import Runtime, choose_runtime, world_from_environment
 from oelm.config.record import Evaluation, FreezeAudit, Record, sealed
 from oelm.config.run import RunConfig
-from oelm.experiments.evaluation import evaluate_once
+from oelm.evaluate.labelled_sets import evaluate_sets
 from oelm.experiments.subjects import Subject, require_whole_data, subject_of
 from oelm.method.cost import always_frozen, weight_counts
 from oelm.method.freezing import frozen_names
+from oelm.tasks.classification import Classification
 from oelm.train import audit, record
-from oelm.train.checkpoint import Checkpoints, Progress
+from oelm.train.checkpoint import Checkpoints, Progress, load_weights
 from oelm.train.engine import Engine
 from oelm.train.folder import RunFolder, has_events
 from oelm.train.loop import train
@@ -67,7 +68,7 @@ def run(config: RunConfig, folder: Path, *, resume: bool, console: Console | Non
                 return None
             peak_bytes = runtime.peak_bytes()  # of training: evaluation comes later
             evidence = _audit(config, files, subject)
-            evaluations = evaluate_once(engine, subject, checkpoints, progress)
+            evaluations = _evaluate(engine, subject, checkpoints, progress)
             return _finish(config, files, progress, subject, runtime, peak_bytes, evidence, evaluations, watch.sessions)
 
 
@@ -166,6 +167,18 @@ def _audit(config: RunConfig, files: RunFolder, subject: Subject) -> FreezeAudit
     plan, steps, table = config.method.plan, config.train.steps, subject.table
     before = audit.read_start(files.audit_file)
     return audit.audit(before, subject.model, frozen_names(plan, table, 0, steps), always_frozen(plan, table, steps))
+
+
+def _evaluate(engine: Engine, subject: Subject, checkpoints: Checkpoints, progress: Progress) -> tuple[Evaluation, ...]:
+    """The evaluation sets, read once: with the last weights and with the best ones, which the model is left with."""
+    task, sets = subject.task, subject.evaluation_sets
+    if not isinstance(task, Classification) or not sets:
+        return ()
+    last = evaluate_sets(engine.infer, task, sets, "last", progress.step)
+    if progress.best_step == progress.step:
+        return (*last, *(row.model_copy(update={"checkpoint": "best"}) for row in last))
+    load_weights(subject.model, checkpoints.best())
+    return (*last, *evaluate_sets(engine.infer, task, sets, "best", progress.best_step))
 
 
 def _finish(

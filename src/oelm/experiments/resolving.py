@@ -13,6 +13,7 @@ from oelm.config.manifest import TokenizerKind
 from oelm.config.method import Method
 from oelm.config.methods import parse_method
 from oelm.config.model import GPT2_VOCABULARY, GPTConfig, GPTFromRun, HuggingFaceModel
+from oelm.config.probe import Probe
 from oelm.config.request import (
     FinetuneRequest,
     TokenText,
@@ -21,6 +22,7 @@ from oelm.config.request import (
     model_config,
     resolve,
     resolve_on,
+    resolve_probe,
 )
 from oelm.config.run import DataConfig, ModelConfig, RunConfig
 from oelm.data.labelled import label_names, read_table, split_training
@@ -62,7 +64,9 @@ def resolve_on_data(study: Study, tokens: Path, console: Console) -> Resolve:
             if key not in parts:
                 parts[key] = _finetune_parts(request)
             return finetune_on(request, *parts[key])
-        assert folder is not None, "a study that trains from scratch has text or tokens"
+        if isinstance(data := study.data[cell.data], Probe):
+            return resolve_probe(request, data)
+        assert folder is not None, "a study that trains from scratch on no probe has text or tokens"
         return resolve(request, read_manifest(folder), str(folder))
 
     return resolve_cell
@@ -75,6 +79,8 @@ def resolve_for_plan(study: Study, tokens: Path) -> Resolve:
         request, data = cell.request, study.data[cell.data]
         if isinstance(request, FinetuneRequest):
             return _planned_finetune(request)
+        if isinstance(data, Probe):
+            return resolve_probe(request, data)
         folder = Path(data.tokens) if isinstance(data, PreparedTokens) else tokens / cell.data
         if isinstance(data, PrepareRequest) and not (folder / MANIFEST_FILE).is_file():
             planned = DataConfig(folder=str(folder), name=cell.data, digest=NOT_YET)

@@ -27,6 +27,7 @@ from pydantic_core import PydanticCustomError
 from oelm.base.errors import ConfigError, OelmError
 from oelm.config.labelled import HubTask, LocalTables
 from oelm.config.methods import parse_method
+from oelm.config.probe import Probe
 from oelm.config.request import FinetuneRequest, RunRequest, TokenText, TrainRequest
 from oelm.config.settings import Settings, located_error
 from oelm.config.yaml_file import YamlFile
@@ -53,7 +54,8 @@ StudyData = Annotated[
     Annotated[PreparedTokens, Tag("tokens")]
     | Annotated[PrepareRequest, Tag("text")]
     | Annotated[LocalTables, Tag("files")]
-    | Annotated[HubTask, Tag("hub")],
+    | Annotated[HubTask, Tag("hub")]
+    | Annotated[Probe, Tag("probe")],
     Discriminator(_kind_of_data),
 ]
 
@@ -145,7 +147,7 @@ class Study(Settings):
     question: str | None = None
     kind: Literal["demonstration", "screening", "confirmation", "reproduction"] = "screening"
     data: Annotated[dict[_Name, StudyData], Field(min_length=1)]
-    """By name: what `prepare` is asked for, `{tokens: FOLDER}`, or labelled text for `finetune`."""
+    """By name: what `prepare` is asked for, `{tokens: FOLDER}`, a probe, or labelled text for `finetune`."""
     train: dict[str, Any] | None = None
     finetune: dict[str, Any] | None = None
     arms: Annotated[tuple[StudyArm, ...], Field(min_length=1)]
@@ -186,9 +188,14 @@ class Study(Settings):
         if (self.train is None) == (self.finetune is None):
             raise ValueError("give either `train` (from scratch) or `finetune`, with the settings that all runs share")
         for name, data in self.data.items():
-            fits = PrepareRequest | PreparedTokens if self.finetune is None else LocalTables | HubTask | PreparedTokens
+            from_scratch = PrepareRequest | PreparedTokens | Probe
+            fits = from_scratch if self.finetune is None else LocalTables | HubTask | PreparedTokens
             if not isinstance(data, fits):
-                wanted = "text or tokens" if self.finetune is None else "labelled text (kind: files or hub) or tokens"
+                wanted = (
+                    "text, tokens or a probe"
+                    if self.finetune is None
+                    else "labelled text (kind: files or hub) or tokens"
+                )
                 raise located_error(("data", name), f"{self._training} needs {wanted}")
         if self.primary not in [arm.name for arm in self.arms]:
             raise located_error(("primary",), f"there is no arm {self.primary!r}")

@@ -10,6 +10,7 @@ from torch import nn
 from oelm.base.errors import DataError
 from oelm.config.labelled import LabelledData
 from oelm.config.model import GPTConfig, GPTFromRun, HuggingFaceModel
+from oelm.config.probe import Probe
 from oelm.config.record import FlopCounts, LayerGeometry
 from oelm.config.run import DataConfig, RunConfig
 from oelm.data.batches import TokenBatches, Tokens, ValidationWindows, half_of
@@ -25,6 +26,7 @@ from oelm.model.initialise import initialise, measure_geometry
 from oelm.model.ledger import count_flops, weight_table
 from oelm.tasks.classification import Classification
 from oelm.tasks.language_modelling import LanguageModelling, SummedLoss, own_loss
+from oelm.tasks.probing import Probing
 from oelm.tasks.task import Task
 from oelm.train.engine import weight_dtype
 from oelm.train.flops import measure_flops
@@ -58,6 +60,9 @@ def subject_of(config: RunConfig) -> Subject:
             return _language_model(config, config.model, data)
         case LabelledData() as data:
             return _classifier(config, data)
+        case Probe() as probe:
+            assert isinstance(config.model, GPTConfig), "RunConfig checks it"
+            return _probed(config, config.model, probe)
         case _:
             assert_never(config.data)
 
@@ -157,6 +162,28 @@ def require_whole_data(config: RunConfig) -> None:
     """Refuse token files that do not match their manifest; labelled text is checked when it is read."""
     if isinstance(config.data, DataConfig):
         require_whole(open_tokens(config.data))
+
+
+# --- probes ------------------------------------------------------------------------------------------------------
+
+
+def _probed(config: RunConfig, size: GPTConfig, probe: Probe) -> Subject:
+    model, train = build_model(config), config.train
+    return Subject(
+        model=model,
+        table=weight_table(size, config.method),
+        task=Probing(
+            probe,
+            sequences_per_step=train.sequences_per_step,
+            validation_sequences=train.validation_sequences,
+            validation_batch=train.batch_size,
+            seed=config.seed,
+        ),
+        geometry=measure_geometry(model),
+        data=probe.model_dump(mode="json"),
+        tokenizer=None,
+        flops=lambda tokens: count_flops(size, config.method, total_steps=train.steps, tokens=tokens),
+    )
 
 
 # --- classification ----------------------------------------------------------------------------------------------

@@ -103,9 +103,9 @@ def _note(reported: Record | None) -> str:
         return ""
     timing = reported.timing
     times = [
-        timing.wall_seconds is not None and written_seconds(timing.wall_seconds),
-        timing.mean_step_seconds is not None and f"{timing.mean_step_seconds:g} s/step",
-        timing.validation_seconds is not None and f"validation {written_seconds(timing.validation_seconds)}",
+        written_seconds(timing.wall_seconds) if timing.wall_seconds is not None else "",
+        f"{timing.mean_step_seconds:g} s/step" if timing.mean_step_seconds is not None else "",
+        f"validation {written_seconds(timing.validation_seconds)}" if timing.validation_seconds is not None else "",
     ]
     return ", ".join(filter(None, times)) + "".join(f"; {remark.english}" for remark in reported.reported.remarks)
 

@@ -1,11 +1,13 @@
 """The model that a run has trained: loaded, told apart by a digest, and exported for transformers."""
 
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
 from oelm.base.errors import CheckpointError, ConfigError
 from oelm.base.files import read_json, writing_folder
+from oelm.config.labelled import LabelledData
 from oelm.config.model import GPTConfig, HuggingFaceModel
 from oelm.config.run import DataConfig, RunConfig
 from oelm.config.settings import fingerprint
@@ -21,7 +23,7 @@ def load_run(folder: Path | str, which: str = "last") -> tuple[GPT, RunFolder]:
     files = RunFolder(Path(folder))
     config, size = _language_model_config(files)
     model = GPT(size, config.method).to(weight_dtype(config.train.precision))
-    load_weights(model, _checkpoint_folder(files, which))
+    load_weights(model, checkpoint_folder_of(files, which))
     _require_own_tokenizer(files)
     return model.eval(), files
 
@@ -43,7 +45,7 @@ def _require_own_tokenizer(files: RunFolder) -> None:
         )
 
 
-def _checkpoint_folder(files: RunFolder, which: str) -> Path:
+def checkpoint_folder_of(files: RunFolder, which: str) -> Path:
     """The `last` or the `best` checkpoint of a run."""
     return Checkpoints(files.checkpoint_folder, files.config().fingerprint).chosen(which)
 
@@ -51,7 +53,7 @@ def _checkpoint_folder(files: RunFolder, which: str) -> Path:
 def trained_digest(files: RunFolder, which: str) -> str:
     """A digest of everything that makes up a trained GPT: settings, weights of that checkpoint, tokenizer."""
     config, _ = _language_model_config(files)
-    weights = _checkpoint_folder(files, which) / "model.safetensors"
+    weights = checkpoint_folder_of(files, which) / "model.safetensors"
     return fingerprint([config.fingerprint, file_sha256(weights), file_sha256(files.tokenizer_file)])
 
 
@@ -74,7 +76,7 @@ def export_run(folder: Path | str, out: Path | str, checkpoint: str = "last") ->
     refuse_existing(out)
     config = files.config()
     if isinstance(config.model, HuggingFaceModel):
-        _export_finetuned(config, config.model, _checkpoint_folder(files, checkpoint), out)
+        _export_finetuned(config, config.model, checkpoint_folder_of(files, checkpoint), out)
     elif isinstance(config.data, DataConfig):
         export(load_run(folder, checkpoint)[0], files.tokenizer_file, out)
     else:
@@ -84,20 +86,28 @@ def export_run(folder: Path | str, out: Path | str, checkpoint: str = "last") ->
         )
 
 
-def _export_finetuned(config: RunConfig, pretrained: HuggingFaceModel, weights: Path, out: Path) -> None:
+def load_finetuned(config: RunConfig, pretrained: HuggingFaceModel, weights: Path) -> tuple[Any, Path]:
+    """The fine-tuned PreTrainedModel of a run, comparators merged, and the folder that it was made from."""
     from oelm.surgery.causal import converted_causal
     from oelm.surgery.comparators import merge, tuned
     from oelm.surgery.conversion import weight_table
     from oelm.surgery.pretrained import converted_classifier
-    from oelm.surgery.storage import save_loaded
 
     if isinstance(config.data, DataConfig):
         model, origin = converted_causal(pretrained, config.method, config.seed)
     else:
+        assert isinstance(config.data, LabelledData), "RunConfig lets a probe have our GPT only"
         model, origin = converted_classifier(pretrained, config.data.labels, config.method, config.seed)
     tuned(model, weight_table(model), config.method.comparator, config.seed)
     nn.Module.to(model, weight_dtype(config.train.precision))
     load_weights(model, weights)
     merge(model)
+    return model, origin
+
+
+def _export_finetuned(config: RunConfig, pretrained: HuggingFaceModel, weights: Path, out: Path) -> None:
+    from oelm.surgery.storage import save_loaded
+
+    model, origin = load_finetuned(config, pretrained, weights)
     with writing_folder(out) as partial:
         save_loaded(model, partial, origin)

@@ -7,7 +7,6 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from oelm.config.labelled import LabelledData
 from oelm.config.method import Method, Projection, Scale
 from oelm.config.methods import METHODS, control_of, parse_method
 from oelm.config.model import SIZES, GPTConfig, GPTFromRun, Style
@@ -117,7 +116,7 @@ def planned_arms(configs: Sequence[RunConfig], names: Sequence[str] | None = Non
 
 def planned_task(config: RunConfig) -> str:
     """The task that a config will be trained for, by the name that its record will have."""
-    return "classification" if isinstance(config.data, LabelledData) else "language-modelling"
+    return config.task
 
 
 def is_tuning(config: RunConfig) -> bool:

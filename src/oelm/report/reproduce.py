@@ -10,7 +10,8 @@ from typing import Any
 from oelm.config.labelled import HubTask, LabelledData
 from oelm.config.methods import METHODS
 from oelm.config.model import SIZES, GPTConfig, GPTFromRun, HuggingFaceModel, Style
-from oelm.config.request import TrainRequest, resolve_on
+from oelm.config.probe import Probe
+from oelm.config.request import ProbeRequest, TrainRequest, resolve_on, resolve_probe
 from oelm.config.run import DataConfig, OptimConfig, Precision, RunConfig
 from oelm.report.arms import Arm
 
@@ -36,27 +37,48 @@ def arguments_of(config: RunConfig) -> list[str]:
         return [*start, "finetune", "--task", "lm", "--data", config.data.folder, *_flags(_token_text_settings(config))]
     if isinstance(config.data, DataConfig):
         return [*start, "train", "--data", config.data.folder, *_flags(needed_settings(config))]
+    if isinstance(config.data, Probe):
+        return [
+            *start,
+            "probe",
+            config.data.probe,
+            *_flags({**_probe_settings(config.data), **needed_settings(config)}),
+        ]
     return [*start, "finetune", *_flags(_finetune_settings(config, config.data))]
+
+
+def _probe_settings(probe: Probe) -> dict[str, Any]:
+    """What differs from the defaults, but for the length, which has none."""
+    fields = {name: getattr(probe, name) for name in ("hops", "alphabet", "noise")}
+    changed = {name: value for name, value in fields.items() if value != Probe.model_fields[name].default}
+    return {"length": probe.length, **changed}
 
 
 def needed_settings(config: RunConfig) -> dict[str, Any]:
     """The method, and the fields of `TrainRequest` without which the run would be another one."""
     assert isinstance(config.model, GPTConfig)
-    assert isinstance(config.data, DataConfig)
+    assert isinstance(config.data, DataConfig | Probe)
     kept = _all_settings(config, config.model)
     # All but the method, whose name may be one that only the record's version knew.
     wanted = config.model_copy(update={"method": METHODS["baseline"]}).fingerprint
     for name in list(kept):
         fewer = {other: value for other, value in kept.items() if other != name}
-        request = TrainRequest(method="baseline", **fewer, seed=config.seed)
-        if resolve_on(request, config.model.vocabulary, config.data).fingerprint == wanted:
+        if _resolved(config, config.data, fewer).fingerprint == wanted:
             kept = fewer
     return {"method": config.method.name, **kept}
+
+
+def _resolved(config: RunConfig, data: DataConfig | Probe, settings: dict[str, Any]) -> RunConfig:
+    assert isinstance(config.model, GPTConfig)
+    if isinstance(data, Probe):
+        return resolve_probe(ProbeRequest(method="baseline", **settings, seed=config.seed), data)
+    return resolve_on(TrainRequest(method="baseline", **settings, seed=config.seed), config.model.vocabulary, data)
 
 
 def _all_settings(config: RunConfig, model: GPTConfig) -> dict[str, Any]:
     shape = (model.layers, model.width, model.heads)
     named = next((name for name, size in SIZES.items() if size == shape), None)
+    named = None if isinstance(config.data, Probe) else named  # whose own defaults are layers, width and heads
     return {
         **({"size": named} if named else dict(zip(("layers", "width", "heads"), shape, strict=True))),
         "style": model.style,

@@ -208,7 +208,7 @@ def _shown(found: Finding, say: Texts) -> str:
 
 def _missing_commands(found: Finding) -> list[str]:
     """The commands that add the seeds a verdict needs."""
-    verb = "finetune" if found.arm.task == "classification" else "train"
+    verb = {"classification": "finetune", "probing": "probe"}.get(found.arm.task, "train")
     return [f"`oelm {verb} --method {runs.method} --seed {seed}`" for runs in found.missing for seed in runs.seeds]
 
 

@@ -9,27 +9,21 @@ import torch
 import torch.nn.functional as F
 from tokenizers import Tokenizer
 from torch import Tensor, nn
-from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreTrainedModel
+from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from oelm.base.errors import DataError
 from oelm.config.method import Method
 from oelm.config.model import HuggingFaceModel
 from oelm.surgery.convert import apply
 from oelm.surgery.model_folder import unchanged_folder
-from oelm.surgery.pretrained import quiet_loading, read_config, refuse_longer
+from oelm.surgery.pretrained import load_tokenizer, quiet_loading, read_config, refuse_longer
 
 _TOKENIZER = "tokenizer.json"
 
 
 def check_causal(folder: Path, data_tokenizer: Path, window: int) -> None:
     """Refuse a folder that is no language model of this text: no causal head, other tokens, or too long a window."""
-    config = read_config(folder)
-    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
-        raise DataError(
-            f"{folder} holds a {config.model_type} model, and transformers has no causal language model of it",
-            "take a GPT-2, Llama or another decoder",
-        )
-    refuse_longer(window, config, folder)
+    refuse_longer(window, causal_config(folder), folder)
     own = folder / _TOKENIZER
     if not own.is_file() or _vocabulary(own) != _vocabulary(data_tokenizer):
         raise DataError(
@@ -38,16 +32,51 @@ def check_causal(folder: Path, data_tokenizer: Path, window: int) -> None:
         )
 
 
+def causal_config(folder: Path) -> PreTrainedConfig:
+    """The config of a folder that holds a language model; another one is refused."""
+    config = read_config(folder)
+    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
+        raise DataError(
+            f"{folder} holds a {config.model_type} model, and transformers has no causal language model of it",
+            "take a GPT-2, Llama or another decoder",
+        )
+    return config
+
+
 def converted_causal(pretrained: HuggingFaceModel, method: Method, seed: int) -> tuple[PreTrainedModel, Path]:
     """The language model of a run as it is before the first step, and its folder."""
     folder = unchanged_folder(pretrained)
+    model = load_causal(folder, torch.float32)
+    apply(model, method, seed=seed, attention=pretrained.attention, train_biases=pretrained.train_biases)
+    return model, folder
+
+
+def load_causal(folder: Path, dtype: torch.dtype | None = None) -> PreTrainedModel:
+    """The language model of a folder, whole, in `dtype` or its own."""
+    causal_config(folder)
     with quiet_loading():
-        loaded: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
+        loaded: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype or "auto", output_loading_info=True)
+    model: PreTrainedModel
     model, loading = loaded
     if gaps := sorted(loading["missing_keys"]):
         raise DataError(f"the weights in {folder} lack {gaps[0]} ({len(gaps)} such tensors)", "give a whole model")
-    apply(model, method, seed=seed, attention=pretrained.attention, train_biases=pretrained.train_biases)
-    return model, folder
+    return model
+
+
+def causal_tokenizer(folder: Path) -> tuple[Tokenizer, int]:
+    """The tokenizer of a language model as training would use it, and the id that stands between documents."""
+    loaded = load_tokenizer(folder)
+    inner = getattr(loaded, "backend_tokenizer", None)
+    between = loaded.eos_token_id if loaded.bos_token_id is None else loaded.bos_token_id
+    if not isinstance(inner, Tokenizer) or not isinstance(between, int):
+        raise DataError(
+            f"the tokenizer in {folder} has no tokenizer.json, or neither a begin- nor an end-of-text token",
+            "save a fast tokenizer there that has one of them",
+        )
+    inner.no_truncation()
+    inner.no_padding()
+    inner.encode_special_tokens = True  # text never becomes a special token
+    return inner, between
 
 
 def next_token_loss(model: nn.Module, tokens_BT: Tensor, targets_BT: Tensor) -> Tensor:

@@ -1,7 +1,8 @@
-"""The evaluation sets, read once after the last step: with the last weights and with the best ones."""
+"""Labelled evaluation sets: one pass over each, and every measure of it from the same logits."""
 
 # N examples of a set  B batch  C classes
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal
 
 import torch
@@ -9,30 +10,22 @@ from torch import Tensor, nn
 
 from oelm.config.record import Evaluation
 from oelm.data.labelled_sets import Encoded
-from oelm.experiments.subjects import Subject
 from oelm.tasks.classification import Classification
 from oelm.tasks.task import Batch
-from oelm.train.checkpoint import Checkpoints, Progress, load_weights
-from oelm.train.engine import Engine
+
+Infer = Callable[[Callable[[nn.Module, Batch], Tensor], Iterable[Batch]], Iterator[Tensor]]
+"""The engine's: applies a function to its model and every batch, without gradients."""
 
 
-def evaluate_once(
-    engine: Engine, subject: Subject, checkpoints: Checkpoints, progress: Progress
+def evaluate_sets(
+    infer: Infer, task: Classification, sets: Mapping[str, Encoded], checkpoint: Literal["last", "best"], step: int
 ) -> tuple[Evaluation, ...]:
-    """Measures and predictions on every evaluation set. The model is left with the best weights."""
-    task, sets = subject.task, subject.evaluation_sets
-    if not isinstance(task, Classification) or not sets:
-        return ()
-    last = [_evaluation(engine, task, name, examples, "last", progress.step) for name, examples in sets.items()]
-    if progress.best_step == progress.step:
-        return (*last, *(row.model_copy(update={"checkpoint": "best"}) for row in last))
-    load_weights(subject.model, checkpoints.best())
-    best = [_evaluation(engine, task, name, examples, "best", progress.best_step) for name, examples in sets.items()]
-    return (*last, *best)
+    """Measures and predictions on every evaluation set with the weights that the model has now."""
+    return tuple(_evaluation(infer, task, name, examples, checkpoint, step) for name, examples in sets.items())
 
 
 def _evaluation(
-    engine: Engine,
+    infer: Infer,
     task: Classification,
     name: str,
     examples: Encoded,
@@ -40,7 +33,7 @@ def _evaluation(
     step: int,
 ) -> Evaluation:
     """One pass over the set; all measures are computed from its logits."""
-    answered = _Answered(_scores(engine, task, examples))
+    answered = _Answered(_scores(infer, task, examples))
     everything = {"labels": torch.from_numpy(examples.labels), "places": torch.arange(len(examples))}
     return Evaluation(
         name=name,
@@ -52,13 +45,13 @@ def _evaluation(
     )
 
 
-def _scores(engine: Engine, task: Classification, examples: Encoded) -> Tensor:
+def _scores(infer: Infer, task: Classification, examples: Encoded) -> Tensor:
     """The model's logits (N, C), in the order of the set."""
 
     def placed_scores(model: nn.Module, batch: Batch) -> Tensor:
         return torch.cat([batch["places"].cpu().unsqueeze(1), task.logits(model, batch).cpu().double()], dim=1)
 
-    rows = torch.cat(list(engine.infer(placed_scores, task.batches_of(examples))))
+    rows = torch.cat(list(infer(placed_scores, task.batches_of(examples))))
     return rows[rows[:, 0].argsort(), 1:]
 
 

@@ -1,0 +1,124 @@
+"""`oelm eval`: what a trained model can do."""
+
+from pathlib import Path
+from typing import Annotated
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from typer import Argument, Option
+
+from oelm.cli.options import Checkpoint, panel
+from oelm.config.evaluated import EvaluationFile, EvaluationRequest, Part, Suite, SuiteResult
+from oelm.config.measure import Measure
+
+_likelihood, _drawn = panel("Likelihood"), panel("Probes and generation")
+_DEFAULT = EvaluationRequest()
+_TEXT_COLUMNS = ("", "model", "set", "measure")
+
+
+def evaluate(
+    models: Annotated[
+        list[str],
+        Argument(
+            metavar="MODEL...",
+            help="Run folders, folders of transformers models, or names on the Hub; all after the first are paired "
+            "with it.",
+        ),
+    ],
+    suite: Annotated[
+        str, Option(help=f"With commas between: {', '.join(each.value for each in Suite)}.")
+    ] = Suite.LIKELIHOOD.value,
+    out: Annotated[Path | None, Option(help="Folder for eval.json. \\[default: the model's own]")] = None,
+    checkpoint: Annotated[Checkpoint, Option(help="The last step or the best validation.")] = Checkpoint.LAST,
+    batch_size: Annotated[int, Option(min=1, help="Changes nothing but time and memory.")] = _DEFAULT.batch_size,
+    device: Annotated[str, Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    text: Annotated[
+        list[str] | None,
+        _likelihood("A file of text or a folder of token files; again for more. \\[default: the run's validation]"),
+    ] = None,
+    items: Annotated[
+        list[str] | None,
+        panel("Choices")("JSON lines: minimal pairs (BLiMP), choices or last words; again for more files."),
+    ] = None,
+    window: Annotated[int | None, _likelihood("Tokens at once. \\[default: the whole context]")] = None,
+    stride: Annotated[int | None, _likelihood("By how much it moves on. \\[default: half a window]")] = None,
+    sequences: Annotated[int, _drawn("Of each probe; texts to generate.")] = _DEFAULT.sequences,
+    tokens: Annotated[int, _drawn("Of each text, at most.")] = _DEFAULT.tokens,
+    temperature: Annotated[float, _drawn("0 takes the likeliest token.")] = _DEFAULT.temperature,
+    top_k: Annotated[int, _drawn("Draw from so many likeliest; 0 for all.")] = _DEFAULT.top_k,
+    top_p: Annotated[float, _drawn("Draw from the fewest with this probability.")] = _DEFAULT.top_p,
+    repetition_penalty: Annotated[float, _drawn("Above 1: against repetition.")] = _DEFAULT.repetition_penalty,
+    seed: Annotated[int, _drawn("Of what is drawn.")] = _DEFAULT.seed,
+    judge: Annotated[str | None, _drawn("A run or model that measures the perplexity of the texts.")] = None,
+    most_tokens: Annotated[int | None, _likelihood("Of each text only so many.")] = None,
+) -> None:
+    """Ask trained models about text, choices, probes, generation and attention: one table, eval.json per model."""
+    from oelm.base.runtime import choose_runtime
+    from oelm.config.settings import parse
+    from oelm.experiments.evaluated_model import evaluate_models
+
+    given = {name: value for name, value in locals().items() if name in EvaluationRequest.model_fields}
+    lists = {"suites": tuple(each.strip() for each in suite.split(",")), "texts": tuple(text or ())}
+    request = parse(EvaluationRequest, {**given, **lists, "items": tuple(items or ())}, "oelm eval")
+    console, done = Console(), []
+    for found, path in evaluate_models(models, request, choose_runtime(device), checkpoint.value, out):
+        done.append(found)
+        _print_parts(found, console)
+        console.print(f"written: {path}", highlight=False, soft_wrap=True)
+    console.print(_table(done))
+
+
+def _print_parts(found: EvaluationFile, console: Console) -> None:
+    """Every division of every set, a small table each."""
+    for result in found.results:
+        for by in dict.fromkeys(part.by for part in result.parts):
+            rows = [part for part in result.parts if part.by == by]
+            title = f"\n[bold]{escape(_short(found.model))}[/] on {escape(result.evaluation.name)}, {by}"
+            console.print(title, highlight=False, soft_wrap=True)
+            console.print(_part_table(rows, result.measures))
+
+
+def _part_table(rows: list[Part], measures: tuple[Measure, ...]) -> Table:
+    shown = [measure for measure in measures if any(measure.name in row.measures for row in rows)]
+    table = _new_table("", "count", *(measure.title.english for measure in shown))
+    for row in rows:
+        values = [measure.written(row.measures[measure.name]) for measure in shown]
+        table.add_row(row.name, f"{row.count:,}", *values)
+    return table
+
+
+def _table(files: list[EvaluationFile]) -> Table:
+    """All models: one row for each figure."""
+    table = _new_table("model", "set", "measure", "value", "95 % over the set", "count")
+    for found in files:
+        for result in found.results:
+            for measure in result.measures:
+                table.add_row(
+                    _short(found.model), result.evaluation.name, *_cells(result, measure), f"{result.count:,}"
+                )
+        titles = {measure.name: measure.title.english for result in found.results for measure in result.measures}
+        for pair in found.paired:
+            ends = "" if pair.lower is None else f"{pair.lower:+.4f} to {pair.upper:+.4f}"
+            what = f"{titles[pair.measure]} minus {_short(pair.against)}'s"
+            table.add_row(_short(found.model), pair.on, what, f"{pair.difference:+.4f}", ends)
+    return table
+
+
+def _cells(result: SuiteResult, measure: Measure) -> list[str]:
+    ends = result.intervals.get(measure.name)
+    value = result.evaluation.measures[measure.name]
+    shown = "" if ends is None else f"{measure.bare(ends[0])} to {measure.bare(ends[1])}"
+    return [measure.title.english, measure.written(value), shown]
+
+
+def _new_table(*headings: str) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading in _TEXT_COLUMNS else "right", overflow="fold")
+    return table
+
+
+def _short(model: str) -> str:
+    """The last part of a path, or of a name on the Hub."""
+    return Path(model).name

@@ -1,0 +1,143 @@
+"""Models to evaluate: a run, a folder of a transformers model, or a name on the Hub; and where their answers go."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from torch import nn
+
+from oelm.base.errors import ConfigError
+from oelm.base.files import make_folder, read_json, write_text
+from oelm.base.runtime import Runtime
+from oelm.config.evaluated import EVALUATION_FILE, EvaluationFile, EvaluationRequest, Suite
+from oelm.config.model import HuggingFaceModel
+from oelm.config.run import DataConfig
+from oelm.config.settings import fingerprint, parse
+from oelm.data.tokenizer import end_of_text_id, load_tokenizer
+from oelm.data.tokens import file_sha256
+from oelm.evaluate.answer import Answer
+from oelm.evaluate.language_model import LanguageModel
+from oelm.evaluate.suites import compare_answers, evaluate
+from oelm.experiments.trained_run import checkpoint_folder_of, load_finetuned, load_run, trained_digest
+from oelm.train.folder import RunFolder
+from oelm.train.provenance import environment
+
+Which = Literal["last", "best"]
+
+
+@dataclass(frozen=True)
+class OpenedModel:
+    """A model, what tells it from others, the folder it lies in, and the text that it was validated on."""
+
+    model: LanguageModel
+    digest: str
+    folder: Path | None
+    own_text: str | None
+
+
+def open_model(source: str, which: Which = "last") -> OpenedModel:
+    """A run folder, another folder, or a name on the Hub, in this order."""
+    files = RunFolder(Path(source))
+    if not files.config_file.is_file():
+        return _open_transformers(source)
+    config = files.config()
+    if isinstance(config.model, HuggingFaceModel) and isinstance(config.data, DataConfig):
+        return _open_finetuned(source, files, which)
+    module, _ = load_run(source, which)
+    assert isinstance(config.data, DataConfig), "load_run refuses others"
+    tokenizer = load_tokenizer(files.tokenizer_file)
+    model = LanguageModel(
+        name=source,
+        module=module,
+        tokenizer=tokenizer,
+        context=module.config.context,
+        end_of_text=end_of_text_id(tokenizer),
+        checkpoint=which,
+        step=_step(files, which),
+    )
+    return OpenedModel(model, trained_digest(files, which), files.path, config.data.folder)
+
+
+def _open_transformers(source: str) -> OpenedModel:
+    from oelm.surgery.causal import load_causal
+    from oelm.surgery.model_folder import model_digest, model_folder
+
+    folder = model_folder(source, None)
+    model = _with_tokenizer(source, load_causal(folder), folder)
+    return OpenedModel(model, model_digest(folder), folder if Path(source).is_dir() else None, None)
+
+
+def _open_finetuned(source: str, files: RunFolder, which: Which) -> OpenedModel:
+    config, weights = files.config(), checkpoint_folder_of(files, which)
+    assert isinstance(config.model, HuggingFaceModel)
+    assert isinstance(config.data, DataConfig)
+    module, origin = load_finetuned(config, config.model, weights)
+    model = replace(_with_tokenizer(source, module, origin), checkpoint=which, step=_step(files, which))
+    digest = fingerprint([config.fingerprint, file_sha256(weights / "model.safetensors")])
+    return OpenedModel(model, digest, files.path, config.data.folder)
+
+
+def _with_tokenizer(name: str, module: nn.Module, folder: Path) -> LanguageModel:
+    from oelm.surgery.causal import causal_config, causal_tokenizer
+
+    tokenizer, between = causal_tokenizer(folder)
+    context = getattr(causal_config(folder), "max_position_embeddings", None)
+    if not isinstance(context, int):
+        raise ConfigError(f"{name} does not say how many tokens it reads", "set max_position_embeddings in its config")
+    return LanguageModel(name=name, module=module, tokenizer=tokenizer, context=context, end_of_text=between)
+
+
+def _step(files: RunFolder, which: Which) -> int:
+    result = files.record().result if files.finished else None
+    if result is None or which == "last" or result.best_step is None:
+        return files.config().train.steps
+    return result.best_step
+
+
+def evaluate_models(
+    sources: Sequence[str], request: EvaluationRequest, runtime: Runtime, which: Which, out: Path | None = None
+) -> Iterator[tuple[EvaluationFile, Path]]:
+    """Ask every model, pair each with the first, and write its `eval.json`: in its own folder, or below `out`."""
+    first: tuple[str, list[Answer]] | None = None
+    judge = open_model(request.judge).model if request.judge else None
+    if judge is not None:
+        nn.Module.to(judge.module, runtime.device).eval()
+    for source in sources:
+        opened = open_model(source, which)
+        target = _target(opened, out, several=len(sources) > 1)
+        nn.Module.to(opened.model.module, runtime.device)
+        answers = evaluate(opened.model, _with_text(request, opened), judge)
+        pairs = compare_answers(answers, first[1], first[0]) if first else []
+        first = first or (source, answers)
+        found = EvaluationFile(
+            model=source,
+            digest=opened.digest,
+            results=tuple(answer.result for answer in answers),
+            paired=tuple(pairs),
+            environment=environment(runtime),
+        )
+        make_folder(target.parent)
+        write_text(target, found.taking_up(_earlier(target)).model_dump_json(indent=2) + "\n")
+        yield found, target
+
+
+def _with_text(request: EvaluationRequest, opened: OpenedModel) -> EvaluationRequest:
+    """Without a text, the one that the run itself was validated on."""
+    if request.texts or Suite.LIKELIHOOD not in request.suites:
+        return request
+    if opened.own_text is None:
+        raise ConfigError(f"{opened.model.name} is no run and has no text of its own", "give one: --text FILE")
+    return request.model_copy(update={"texts": (opened.own_text,)})
+
+
+def _target(opened: OpenedModel, out: Path | None, *, several: bool) -> Path:
+    if out is not None:
+        return (out / Path(opened.model.name).name if several else out) / EVALUATION_FILE
+    if opened.folder is None:
+        raise ConfigError(f"{opened.model.name} lies in no folder of yours", "say where its answers go: --out FOLDER")
+    return opened.folder / EVALUATION_FILE
+
+
+def _earlier(path: Path) -> EvaluationFile | None:
+    return parse(EvaluationFile, read_json(path), str(path)) if path.is_file() else None
