@@ -5,12 +5,17 @@ import math
 from pathlib import Path
 
 import pytest
+import yaml
 
-from oelm.base.errors import ConfigError, DataError
+from oelm.base.errors import CheckpointError, ConfigError, DataError
 from oelm.config.evaluated import EVALUATION_FILE, EvaluationFile, EvaluationRequest, Suite
 from oelm.config.run import Precision
-from oelm.experiments.evaluated_model import evaluate_models, open_model
+from oelm.experiments.evaluated_model import evaluate_models, is_answered, open_model
+from oelm.experiments.study import Study
 from oelm.experiments.trained_run import export_run
+from oelm.report.groups import build_report
+from oelm.report.record_files import load_records
+from oelm.report.write_markdown import as_markdown
 from train.processes import started
 from train.toys import CPU, tiny_config, tokens, toy_text, trained
 
@@ -118,3 +123,93 @@ def test_the_command(runs: dict[str, Path]) -> None:
     wrong = started(["eval", str(runs["baseline"]), "--suite=likelyhood"]).ended()
     assert wrong.code == 2
     assert wrong.err.count("\n") == 1
+
+
+ITEMS = [{"good": "the cat sees.", "bad": "the cat see."}, {"good": "it runs home.", "bad": "it runs homes."}]
+
+
+@pytest.fixture(scope="module")
+def asked_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two arms of three seeds that were asked about text and pairs."""
+    folder = tmp_path_factory.mktemp("asked")
+    items = folder / "pairs.jsonl"
+    items.write_text("\n".join(map(json.dumps, 20 * ITEMS)))
+    for method in ("baseline", "oelm"):
+        for seed in range(3):
+            run = folder / "runs" / f"{method}-{seed}"
+            trained(tiny_config(method, seed=seed), run)
+            asked(run, suites=("likelihood", "choices"), items=(str(items),))
+    return folder / "runs"
+
+
+def test_answers_are_compared_as_measures(asked_runs: Path) -> None:
+    report = build_report(load_records([asked_runs]))
+    comparisons = {(each.measure.name, each.on): each for each in report.groups[0].comparisons}
+    assert list(comparisons) == [("perplexity", ""), ("text_perplexity", "toy"), ("choice_accuracy", "pairs")]
+    for each in comparisons.values():
+        assert each.findings[1].pairs == 3
+        assert each.findings[1].estimate is not None
+        assert each.findings[1].estimate.ends is not None
+    assert comparisons["choice_accuracy", "pairs"].findings[1].examples == 40
+    assert report.groups[0].headline is not None
+    assert report.groups[0].headline.measure.name == "perplexity"
+    page = as_markdown(report, whole=True)
+    assert "perplexity on text" in page
+    assert "right choices" in page
+
+
+def test_a_file_of_another_run_is_refused(asked_runs: Path, tmp_path: Path) -> None:
+    for name, source in (("record.json", "baseline-0"), (EVALUATION_FILE, "baseline-1")):
+        (tmp_path / name).write_bytes((asked_runs / source / name).read_bytes())
+    with pytest.raises(CheckpointError, match=r"is of another run.*evaluate the run again"):
+        load_records([tmp_path])
+    (tmp_path / EVALUATION_FILE).write_text("{")
+    with pytest.raises(CheckpointError, match=r"cannot read.*take it away"):
+        load_records([tmp_path])
+
+
+def test_what_was_asked_is_known(asked_runs: Path) -> None:
+    run, items = asked_runs / "oelm-0", str(asked_runs.parent / "pairs.jsonl")
+    assert is_answered(run, EvaluationRequest(suites=("likelihood", "choices"), items=(items,)))
+    assert not is_answered(run, EvaluationRequest())
+    assert not is_answered(run, EvaluationRequest(suites=("likelihood", "choices"), items=(items,), stride=3))
+
+
+STUDY = {
+    "title": "A toy",
+    "data": {"toy": {"tokens": "tokens"}},
+    "train": {},
+    "arms": ["baseline", "oelm"],
+    "primary": "oelm",
+    "evaluate": {"suites": ["likelihood", "probes"]},
+}
+
+
+def test_a_study_may_ask() -> None:
+    study = Study.model_validate(STUDY)
+    assert study.evaluate is not None
+    assert study.evaluate.suites == (Suite.LIKELIHOOD, Suite.PROBES)
+    with pytest.raises(ValueError, match="needs the weights"):
+        Study.model_validate({**STUDY, "keep_checkpoints": False})
+    with pytest.raises(ValueError, match="only language models of text"):
+        Study.model_validate({**STUDY, "data": {"hops": {"kind": "probe", "probe": "copy", "length": 4}}})
+    with pytest.raises(ValueError, match="choices and its files belong together"):
+        Study.model_validate({**STUDY, "evaluate": {"suites": ["choices"]}})
+
+
+@pytest.mark.slow
+def test_a_study_asks_every_finished_model_once(tmp_path: Path) -> None:
+    small = {"layers": 1, "width": 16, "heads": 2, "steps": 20, "seq_len": 16, "lr": 1e-2, "device": "cpu"}
+    file = tmp_path / "toy.yaml"
+    text = {**STUDY, "data": {"toy": {"tokens": str(tokens())}}, "train": {**small, "validation_sequences": 8}}
+    text = {**text, "seeds": [0], "evaluate": {"suites": ["likelihood", "attention"]}}
+    file.write_text(yaml.safe_dump(text, sort_keys=False))
+    command = ["experiment", "run", str(file), "--on=cpu", f"--out-dir={tmp_path / 'out'}"]
+    first = started([*command, f"--results={tmp_path / 'kept'}"]).ended()
+    assert (first.code, first.err) == (0, "")
+    assert "evaluation: 2 models" in first.out
+    again = started(command).ended()
+    assert "evaluation: 0 models" in again.out
+    kept = sorted(path.parent.name for path in (tmp_path / "kept").rglob(EVALUATION_FILE))
+    assert kept == ["baseline-seed0", "oelm-seed0"]
+    assert json.loads((tmp_path / "out" / "plan.json").read_text())["evaluate"]["suites"] == ["likelihood", "attention"]

@@ -5,9 +5,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from oelm.base.errors import CheckpointError
 from oelm.config.measure import Measure
 from oelm.config.model import Count
-from oelm.config.record import Environment, Evaluation
+from oelm.config.record import Environment, Evaluation, Record
 from oelm.config.settings import Settings
 
 EVALUATION_FILE = "eval.json"
@@ -116,6 +117,10 @@ class EvaluationFile(Settings):
     model: str
     digest: str
     """Of weights, settings and tokenizer."""
+    fingerprint: str | None = None
+    """Of the run that it comes from; None for a model of other origin."""
+    requests: tuple[EvaluationRequest, ...] = ()
+    """What was asked, the newest last."""
     results: tuple[SuiteResult, ...]
     paired: tuple[PairedDifference, ...] = ()
     environment: Environment
@@ -127,7 +132,20 @@ class EvaluationFile(Settings):
         new = {_place(result) for result in self.results}
         kept = tuple(result for result in earlier.results if _place(result) not in new)
         pairs = {(pair.suite, pair.on, pair.against, pair.measure): pair for pair in (*earlier.paired, *self.paired)}
-        return self.model_copy(update={"results": (*kept, *self.results), "paired": tuple(pairs.values())})
+        asked = tuple(request for request in earlier.requests if request not in self.requests)
+        changes = {"results": (*kept, *self.results), "paired": tuple(pairs.values())}
+        return self.model_copy(update={**changes, "requests": (*asked, *self.requests)})
+
+    def in_record(self, record: Record) -> Record:
+        """The record of the same run with these answers beside its own figures."""
+        if self.fingerprint != record.fingerprint:
+            raise CheckpointError(
+                f"the {EVALUATION_FILE} beside the record of {record.method} is of another run",
+                "evaluate the run again, or take the file away",
+            )
+        measures = dict.fromkeys((*record.declared, *(each for result in self.results for each in result.measures)))
+        rows = (*record.evaluations, *(result.evaluation for result in self.results))
+        return record.model_copy(update={"measures": tuple(measures), "evaluations": rows})
 
 
 def _place(result: SuiteResult) -> tuple[str, str, str]:

@@ -36,6 +36,8 @@ class RegisteredPlan(Settings):
     seeds: tuple[int, ...]
     tuning: dict[str, Any] | None
     """The grid and the rule by which learning rates are chosen; None where they are set by hand."""
+    evaluate: dict[str, Any] | None = None
+    """What every finished model is asked; None where nothing is, and in plans from before it could be."""
     arms: dict[str, RegisteredArm]
     data: dict[str, str]
     """The digest of each data set by its name."""

@@ -18,9 +18,14 @@ UNASKED = -100
 
 
 def probe_sequences(probe: Probe, count: int, seed: int, *purpose: str | int, vary: bool) -> tuple[Ids, Ids]:
-    """Tokens and answers (B, T), a pure function of the arguments; `vary` draws lengths from 1 to the probe's."""
+    """Tokens and answers (B, T), a pure function of the arguments.
+
+    `vary` draws lengths from 1 to the probe's, evenly on a logarithmic scale: what is short is learned first, and what
+    is long is the same only farther away.
+    """
     random = np.random.Generator(np.random.PCG64(stream_seed(seed, "probe", *purpose)))
-    lengths_B = random.integers(1, probe.length + 1, size=count) if vary else np.full(count, probe.length)
+    drawn_B = (probe.length + 1) ** random.random(count) if vary else np.full(count, float(probe.length))
+    lengths_B = drawn_B.astype(np.int64)
     return _GENERATORS[probe.probe](probe, lengths_B, random)
 
 

@@ -38,7 +38,7 @@ def generation(model: LanguageModel, request: EvaluationRequest, judge: Language
         repetition_penalty=request.repetition_penalty,
         seed=request.seed,
     )
-    encoded = [[model.end_of_text, *model.encode(prompt.text)] for prompt in prompts]
+    encoded = [[model.first, *model.encode(prompt.text)] for prompt in prompts]
     written = generate_all(model, encoded, tokens=request.tokens, sampling=sampling, batch_size=request.batch_size)
     texts = [model.tokenizer.decode(tokens) for tokens in written]
     kept = np.array([prompt.name in text for prompt, text in zip(prompts, texts, strict=True)], np.float64)

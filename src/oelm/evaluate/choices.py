@@ -1,6 +1,6 @@
 """Minimal pairs, choices and last words, scored by the log-likelihood of their endings.
 
-    sum = sum_i log p(e_i | end-of-text, context, e_1 .. e_{i-1})          per token = sum / number of e_i
+    sum = sum_i log p(e_i | begin-of-text, context, e_1 .. e_{i-1})          per token = sum / number of e_i
 
 A choice is right if its gold reading scores higher than every other one: a tie is wrong. A last word is right if each
 of its tokens is the likeliest where it stands. Tokens are those of context and ending together; of them the first
@@ -26,7 +26,7 @@ TIE = -1
 
 @dataclass(frozen=True)
 class Encoded:
-    """The tokens of a reading behind an end-of-text, and how many at the end of them are scored."""
+    """The tokens of a reading behind a begin-of-text, and how many at the end of them are scored."""
 
     tokens: list[int]
     scored: int
@@ -48,7 +48,7 @@ def encode(model: LanguageModel, reading: Reading) -> Encoded:
     """Context and ending as one text, at most as long as the model reads."""
     whole = model.encode(reading.context + reading.ending)
     scored = len(whole) - min(len(model.encode(reading.context)), len(whole) - 1)
-    tokens = [model.end_of_text, *whole]
+    tokens = [model.first, *whole]
     return Encoded(tokens[-(model.context + 1) :], min(scored, model.context), len(tokens) > model.context + 1)
 
 

@@ -25,10 +25,17 @@ class LanguageModel:
     context: int
     """How many tokens it can read at once."""
     end_of_text: int
-    """The id that begins a document, and that stands between two."""
+    """The id that ends a document."""
+    begin_of_text: int | None = None
+    """The id that a text begins with; None: end-of-text, as in our token files."""
     checkpoint: Literal["last", "best"] = "last"
     step: int = 0
     """Updates of the run that it comes from; 0 for a model of other origin."""
+
+    @property
+    def first(self) -> int:
+        """What stands before a text, so that its first token is predicted too."""
+        return self.end_of_text if self.begin_of_text is None else self.begin_of_text
 
     @property
     def device(self) -> torch.device:

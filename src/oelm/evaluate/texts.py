@@ -48,7 +48,7 @@ def _tokens_of(model: LanguageModel, folder: Path, most: int | None) -> Evaluate
 
 def _encoded(model: LanguageModel, file: Path, most: int | None) -> EvaluatedText:
     """Whole documents, up to the one with which there are enough tokens."""
-    tokens, size = [model.end_of_text], 0
+    tokens, size = [model.first], 0
     for piece in sized(file_pieces(file, separator=END_OF_TEXT, text_field="text")):
         tokens += model.encode(piece.text)
         size += len(piece.text.encode())

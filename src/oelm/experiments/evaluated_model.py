@@ -33,7 +33,9 @@ class OpenedModel:
     model: LanguageModel
     digest: str
     folder: Path | None
-    own_text: str | None
+    own_text: str | None = None
+    fingerprint: str | None = None
+    """Of the run that it comes from."""
 
 
 def open_model(source: str, which: Which = "last") -> OpenedModel:
@@ -56,7 +58,7 @@ def open_model(source: str, which: Which = "last") -> OpenedModel:
         checkpoint=which,
         step=_step(files, which),
     )
-    return OpenedModel(model, trained_digest(files, which), files.path, config.data.folder)
+    return OpenedModel(model, trained_digest(files, which), files.path, config.data.folder, config.fingerprint)
 
 
 def _open_transformers(source: str) -> OpenedModel:
@@ -65,7 +67,7 @@ def _open_transformers(source: str) -> OpenedModel:
 
     folder = model_folder(source, None)
     model = _with_tokenizer(source, load_causal(folder), folder)
-    return OpenedModel(model, model_digest(folder), folder if Path(source).is_dir() else None, None)
+    return OpenedModel(model, model_digest(folder), folder if Path(source).is_dir() else None)
 
 
 def _open_finetuned(source: str, files: RunFolder, which: Which) -> OpenedModel:
@@ -75,17 +77,19 @@ def _open_finetuned(source: str, files: RunFolder, which: Which) -> OpenedModel:
     module, origin = load_finetuned(config, config.model, weights)
     model = replace(_with_tokenizer(source, module, origin), checkpoint=which, step=_step(files, which))
     digest = fingerprint([config.fingerprint, file_sha256(weights / "model.safetensors")])
-    return OpenedModel(model, digest, files.path, config.data.folder)
+    return OpenedModel(model, digest, files.path, config.data.folder, config.fingerprint)
 
 
 def _with_tokenizer(name: str, module: nn.Module, folder: Path) -> LanguageModel:
     from oelm.surgery.causal import causal_config, causal_tokenizer
 
-    tokenizer, between = causal_tokenizer(folder)
+    tokenizer, begin, end = causal_tokenizer(folder)
     context = getattr(causal_config(folder), "max_position_embeddings", None)
     if not isinstance(context, int):
         raise ConfigError(f"{name} does not say how many tokens it reads", "set max_position_embeddings in its config")
-    return LanguageModel(name=name, module=module, tokenizer=tokenizer, context=context, end_of_text=between)
+    return LanguageModel(
+        name=name, module=module, tokenizer=tokenizer, context=context, end_of_text=end, begin_of_text=begin
+    )
 
 
 def _step(files: RunFolder, which: Which) -> int:
@@ -107,12 +111,15 @@ def evaluate_models(
         opened = open_model(source, which)
         target = _target(opened, out, several=len(sources) > 1)
         nn.Module.to(opened.model.module, runtime.device)
-        answers = evaluate(opened.model, _with_text(request, opened), judge)
+        asked = _with_text(request, source, opened.own_text)
+        answers = evaluate(opened.model, asked, judge)
         pairs = compare_answers(answers, first[1], first[0]) if first else []
         first = first or (source, answers)
         found = EvaluationFile(
             model=source,
             digest=opened.digest,
+            fingerprint=opened.fingerprint,
+            requests=(asked,),
             results=tuple(answer.result for answer in answers),
             paired=tuple(pairs),
             environment=environment(runtime),
@@ -122,13 +129,21 @@ def evaluate_models(
         yield found, target
 
 
-def _with_text(request: EvaluationRequest, opened: OpenedModel) -> EvaluationRequest:
+def is_answered(run: Path, request: EvaluationRequest) -> bool:
+    """Whether the model of a finished run has been asked exactly this."""
+    config, found = RunFolder(run).config(), _earlier(run / EVALUATION_FILE)
+    assert isinstance(config.data, DataConfig), "a study asks language models only"
+    asked = _with_text(request, str(run), config.data.folder)
+    return found is not None and found.fingerprint == config.fingerprint and asked in found.requests
+
+
+def _with_text(request: EvaluationRequest, model: str, own_text: str | None) -> EvaluationRequest:
     """Without a text, the one that the run itself was validated on."""
     if request.texts or Suite.LIKELIHOOD not in request.suites:
         return request
-    if opened.own_text is None:
-        raise ConfigError(f"{opened.model.name} is no run and has no text of its own", "give one: --text FILE")
-    return request.model_copy(update={"texts": (opened.own_text,)})
+    if own_text is None:
+        raise ConfigError(f"{model} is no run and has no text of its own", "give one: --text FILE")
+    return request.model_copy(update={"texts": (own_text,)})
 
 
 def _target(opened: OpenedModel, out: Path | None, *, several: bool) -> Path:

@@ -58,6 +58,7 @@ def plan_of(planned: StudyRuns) -> RegisteredPlan:
         margin=study.margin,
         seeds=study.seeds,
         tuning=study.tuning.model_dump(mode="json") if study.tuning else None,
+        evaluate=study.evaluate.model_dump(mode="json") if study.evaluate else None,
         arms={cell.name: _arm(first[cell.name].config, is_tuned=study.tuning is not None) for cell in study.cells},
         data={cell.data: first[cell.name].config.data.digest for cell in study.cells},
         git_commit=commit,

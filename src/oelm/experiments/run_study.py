@@ -9,8 +9,11 @@ from rich.console import Console
 
 from oelm.base.errors import CheckpointError
 from oelm.base.files import make_folder, write_text
+from oelm.base.runtime import choose_runtime
+from oelm.config.evaluated import EVALUATION_FILE, EvaluationRequest
 from oelm.config.study import ChosenBy
 from oelm.experiments.coordinate import Outcome, bring_to_records
+from oelm.experiments.evaluated_model import evaluate_models, is_answered
 from oelm.experiments.launcher import Launcher
 from oelm.experiments.matrix import StudyRun, StudyRuns
 from oelm.experiments.register import plan_files, register, under_plan
@@ -67,9 +70,21 @@ def run_study(
         _show(selection, console)
     final = planned.final(selection.by_cell if selection else {})
     _require_all(bring(final, "final"), len(final), may_diverge=False)
+    if study.evaluate is not None:
+        _ask(final, study.evaluate, console)
     folders = (everything.final_folder(cell, seed) for seed in study.seeds for cell in study.cells)
     comparable = tuple(folder for folder in folders if RunFolder(folder).finished)
     return Finished(out, tuple(tuning), tuple(final), selection, comparable)
+
+
+def _ask(runs: Sequence[StudyRun], request: EvaluationRequest, console: Console) -> None:
+    """Ask every finished model that has not answered yet, one after the other."""
+    waiting = [run for run in runs if not is_answered(run.folder, request)]
+    console.print(f"evaluation: {len(waiting)} models", highlight=False)
+    for run in waiting:
+        runtime = choose_runtime(run.config.machine.device)
+        for _, path in evaluate_models([str(run.folder)], request, runtime, "last"):
+            console.print(f"  {path}", highlight=False, soft_wrap=True)
 
 
 def _tuned(known: Callable[[], list[StudyRun]], bring: Callable[[Sequence[StudyRun], str], Outcome]) -> list[StudyRun]:
@@ -90,6 +105,8 @@ def keep_records(finished: Finished, file: StudyFile, results: Path) -> None:
         kept = make_folder(results / run.folder.parent.name / run.folder.name)
         if RunFolder(run.folder).finished:
             shutil.copy(RunFolder(run.folder).record_file, kept / "record.json")
+        if (answers := run.folder / EVALUATION_FILE).is_file():
+            shutil.copy(answers, kept / EVALUATION_FILE)
     if finished.selection is not None:
         write_selection(finished.selection, results / "selection.json")
     for plan in plan_files(finished.out):

@@ -25,6 +25,7 @@ from pydantic import Discriminator, Field, Tag, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
 from oelm.base.errors import ConfigError, OelmError
+from oelm.config.evaluated import EvaluationRequest
 from oelm.config.labelled import HubTask, LocalTables
 from oelm.config.methods import parse_method
 from oelm.config.probe import Probe
@@ -157,6 +158,8 @@ class Study(Settings):
     primary: str
     """The arm whose comparison with its control answers the question; stated before the runs."""
     margin: Annotated[float, Field(gt=1)] = 1.05
+    evaluate: EvaluationRequest | None = None
+    """What every finished model is asked (`oelm eval`); the answers stand beside its record and in the report."""
     keep_checkpoints: bool = True
     """Whether a finished run keeps its weights; records, curves and logs are always kept."""
 
@@ -217,6 +220,16 @@ class Study(Settings):
                 raise located_error((*place, "lr"), "the learning rates are tuned; leave it out, or leave `tuning` out")
             if halves and "validation_half" in values:
                 raise located_error((*place, "validation_half"), "tuning.validation sets it; leave one of them out")
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_evaluated(self) -> Self:
+        if self.evaluate is None:
+            return self
+        if not self.keep_checkpoints:
+            raise located_error(("keep_checkpoints",), "`evaluate` needs the weights; leave one of them out")
+        if not all(isinstance(data, PrepareRequest | PreparedTokens) for data in self.data.values()):
+            raise located_error(("evaluate",), "only language models of text are asked; leave it out")
         return self
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""From paths to records: a report reads `record.json` and nothing else."""
+"""From paths to records: a report reads `record.json`, what `oelm eval` wrote beside it, and nothing else."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -6,7 +6,9 @@ from pathlib import Path
 
 from oelm.base.errors import CheckpointError, ConfigError
 from oelm.base.files import PARTIAL_PREFIX, read_json
+from oelm.config.evaluated import EVALUATION_FILE, EvaluationFile
 from oelm.config.record import Record, opened
+from oelm.config.settings import parse
 
 RECORD = "record.json"
 CONFIG = "config.yaml"
@@ -20,7 +22,7 @@ def load_records(paths: Sequence[Path]) -> tuple[Record, ...]:
     """
     kept: dict[tuple[str, str, str], tuple[Path, Record]] = {}
     for file in dict.fromkeys(file for path in paths for file in _record_files(path)):
-        record = read_record(file)
+        record = _with_answers(read_record(file), file.with_name(EVALUATION_FILE))
         stage = record.config.study.stage if record.config.study else ""
         run = (f"{record.task} {record.source}", stage, record.config.fingerprint)
         if run not in kept:
@@ -32,6 +34,17 @@ def load_records(paths: Sequence[Path]) -> tuple[Record, ...]:
                 "compare only one of them",
             )
     return tuple(record for _, record in kept.values())
+
+
+def _with_answers(record: Record, file: Path) -> Record:
+    """The record with what its model was asked afterwards."""
+    if not file.is_file():
+        return record
+    try:
+        values = read_json(file)
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise CheckpointError(f"cannot read {file}: {error}", "take it away and evaluate the run again") from error
+    return parse(EvaluationFile, values, str(file)).in_record(record)
 
 
 def unfinished_runs(paths: Sequence[Path]) -> tuple[Path, ...]:

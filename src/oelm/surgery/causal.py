@@ -63,12 +63,13 @@ def load_causal(folder: Path, dtype: torch.dtype | None = None) -> PreTrainedMod
     return model
 
 
-def causal_tokenizer(folder: Path) -> tuple[Tokenizer, int]:
-    """The tokenizer of a language model as training would use it, and the id that stands between documents."""
+def causal_tokenizer(folder: Path) -> tuple[Tokenizer, int, int]:
+    """The tokenizer of a language model, for text without special tokens, and the ids that begin and end a text."""
     loaded = load_tokenizer(folder)
     inner = getattr(loaded, "backend_tokenizer", None)
-    between = loaded.eos_token_id if loaded.bos_token_id is None else loaded.bos_token_id
-    if not isinstance(inner, Tokenizer) or not isinstance(between, int):
+    end = loaded.bos_token_id if loaded.eos_token_id is None else loaded.eos_token_id
+    begin = end if loaded.bos_token_id is None else loaded.bos_token_id
+    if not isinstance(inner, Tokenizer) or not isinstance(begin, int) or not isinstance(end, int):
         raise DataError(
             f"the tokenizer in {folder} has no tokenizer.json, or neither a begin- nor an end-of-text token",
             "save a fast tokenizer there that has one of them",
@@ -76,7 +77,7 @@ def causal_tokenizer(folder: Path) -> tuple[Tokenizer, int]:
     inner.no_truncation()
     inner.no_padding()
     inner.encode_special_tokens = True  # text never becomes a special token
-    return inner, between
+    return inner, begin, end
 
 
 def next_token_loss(model: nn.Module, tokens_BT: Tensor, targets_BT: Tensor) -> Tensor:
