@@ -2,7 +2,7 @@
 
 
 class OelmError(Exception):
-    """Something the user can mend: `problem` says what is wrong and where, `fix` what to do about it."""
+    """Something the user can fix: `problem` says what is wrong and where, `fix` what to do about it."""
 
     def __init__(self, problem: str, fix: str) -> None:
         super().__init__(f"{problem.rstrip('.')}. Fix: {fix.rstrip('.')}.")

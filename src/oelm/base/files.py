@@ -62,7 +62,7 @@ def read_json(path: Path) -> Any:
 def writing_folder(target: Path) -> Iterator[Path]:
     """Fill a new folder that appears under its name only when it is complete and on the disk.
 
-    An existing `target` is replaced; for an instant neither stands under the name, so a folder whose loss
+    An existing `target` is replaced; for an instant neither exists under that name, so a folder whose loss
     would matter gets a new name (checkpoints carry their step) and the old one is removed afterwards.
     """
     partial = target.with_name(f"{PARTIAL_PREFIX}{target.name}-{secrets.token_hex(4)}")

@@ -1,4 +1,4 @@
-"""Acting when somebody else imports a module, so that importing oelm need not import it."""
+"""Run code after a module is imported by somebody else, so that importing oelm does not import it."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from types import ModuleType
 
 
 def after_import(module: str, act: Callable[[], None]) -> None:
-    """Act now if the module is there already, else once, right after whoever imports it first."""
+    """Call `act` now if the module is already imported, otherwise once, right after its first import."""
     if module in sys.modules:
         act()
     else:
@@ -17,7 +17,7 @@ def after_import(module: str, act: Callable[[], None]) -> None:
 
 
 class _Watch(MetaPathFinder):
-    """Stands first in line for one module, steps aside when it is asked for, and lets its loader act afterwards."""
+    """A meta-path finder for one module: it asks the other finders, and wraps the loader that they return."""
 
     def __init__(self, module: str, act: Callable[[], None]) -> None:
         self._module, self._act = module, act
@@ -28,7 +28,7 @@ class _Watch(MetaPathFinder):
         path: Sequence[str] | None,  # noqa: ARG002 (its importer's)
         target: ModuleType | None = None,  # noqa: ARG002
     ) -> ModuleSpec | None:
-        """The module's own spec, with the act behind its execution."""
+        """The module's own spec with a wrapped loader."""
         if fullname != self._module:
             return None
         sys.meta_path.remove(self)
@@ -39,7 +39,7 @@ class _Watch(MetaPathFinder):
 
 
 class _Then(Loader):
-    """A loader that acts when the module is complete."""
+    """A loader that calls `act` after the module has been executed."""
 
     def __init__(self, loader: Loader, act: Callable[[], None]) -> None:
         self._loader, self._act = loader, act

@@ -89,7 +89,7 @@ def keep_freed_memory() -> None:
 
 
 def give_large_blocks_back() -> None:
-    """Let the C library treat blocks of 32 MB and more as it does by default, once its threshold has adapted."""
+    """Return blocks of 32 MB and more to the system, as the C library does by default."""
     _mallopt(_M_MMAP_MAX, 65536)
     _mallopt(_M_MMAP_THRESHOLD, 32 << 20)
 

@@ -1,4 +1,4 @@
-"""Who takes part."""
+"""The contestants of a measurement."""
 
 from oelm.base.runtime import Runtime
 from oelm.bench.contestant import Builder

@@ -1,4 +1,4 @@
-"""Two processes that train one model, beside one process: how much of the second one's work arrives.
+"""Data-parallel training with two processes, compared with one: how much of the second one is gained.
 
 torchrun starts two processes with one thread each (on GPUs: with one GPU each). In turns, round by round, the first
 trains alone while the second waits; both train a model of their own, which shows what sharing the machine costs; and

@@ -14,7 +14,7 @@ from oelm.bench.device_peak import MatrixProduct
 Act = Callable[[int], object]
 """One step; its argument counts the steps, so that each reads other data."""
 Emit = Callable[[str], None]
-"""Where progress is told."""
+"""Receives progress messages."""
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ def _with_dashes(argument: str) -> str:
 
 
 def main() -> None:
-    """Run the command; an error that the user can mend is one line on stderr and exit code 2."""
+    """Run the command; an error that the user can fix is one line on stderr and exit code 2."""
     try:
         arguments = with_dashes(sys.argv[1:])
         command_line(arguments)(args=arguments, prog_name="oelm")

@@ -1,4 +1,4 @@
-"""What several verbs share: options in panels, the choice of a checkpoint, and what the person has really given."""
+"""What several verbs share: options in panels, the choice of a checkpoint, and which options were given."""
 
 from collections.abc import Callable
 from enum import StrEnum

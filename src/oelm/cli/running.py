@@ -1,4 +1,4 @@
-"""How a run's verb ends: with its result, or with word that it was stopped and can go on."""
+"""The end of `train` and `finetune`: print the result, or that the run was stopped and can be resumed."""
 
 from collections.abc import Mapping
 from pathlib import Path

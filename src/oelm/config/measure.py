@@ -28,7 +28,7 @@ class Better(StrEnum):
 
 
 class CompareScale(StrEnum):
-    """What an arm is compared with its control by."""
+    """How an arm is compared with its control."""
 
     RATIO = "ratio"
     """exp(mean difference of logarithms): 1.03 times the control's value."""
@@ -57,7 +57,7 @@ class Measure(Settings):
     criterion: float | None = None
     """The limit on the scale that still counts as no worse, unless a study states its own."""
     shown_as: CompareScale | None = None
-    """A second scale, for the reader's eye."""
+    """A second scale, shown but not judged."""
     read_from: Literal["validation", "evaluation"] = "validation"
     """The last validation of the run, or each evaluation set."""
     per: Literal["run", "example"] = "run"

@@ -150,7 +150,7 @@ _Apply = Callable[[Method, str], Method]
 
 
 class _TakesNoValueError(Exception):
-    """A modifier such as +shift was given one."""
+    """A modifier that takes no value, such as +shift, was given one."""
 
 
 def _flag(change: Callable[..., Method], **changes: object) -> _Apply:

@@ -68,7 +68,7 @@ class RunState(StrEnum):
     INTERRUPTED = "interrupted"
     FAILED = "failed"
     DIVERGED = "diverged"
-    """The loss was no longer a number: a result, if a sad one. Starting it again gives the same."""
+    """The loss became NaN or infinite. This is a result: starting the run again gives the same."""
     FINISHED = "finished"
 
 

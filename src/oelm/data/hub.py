@@ -147,7 +147,7 @@ def require_hub(
 
 
 def is_commit(revision: str | None) -> bool:
-    """True of what can no longer move."""
+    """Whether a revision is a full commit hash, which can never point elsewhere."""
     return revision is not None and re.fullmatch("[0-9a-f]{40}", revision) is not None
 
 

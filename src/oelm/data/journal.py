@@ -1,4 +1,4 @@
-"""How far a preparation is, on the disk: the two growing token files and the journal that says how much is good."""
+"""The state of a preparation on disk: two growing token files, and a journal of how much of each is valid."""
 
 import json
 import os
@@ -23,7 +23,7 @@ _FILES: dict[SplitName, str] = {"train": TRAIN_FILE, "valid": VALID_FILE}
 
 
 class Written(Settings):
-    """How far one token file is good."""
+    """How much of one token file is valid."""
 
     tokens: int = 0
     documents: int = 0
@@ -69,7 +69,7 @@ class TokenWriter:
             path = self._folder / name
             with refusing_storage(path):
                 file = self._files[split] = path.open("r+b" if path.exists() else "w+b")
-                # What lies behind the journal's word was written by a run that died before it could enter it.
+                # Bytes beyond the journal's length were written by a process that died before it updated the journal.
                 file.truncate(self._written(split).tokens * self._dtype.itemsize)
                 file.seek(0, os.SEEK_END)
         return self

@@ -107,7 +107,7 @@ class EncodedSets:
 
 
 def fixed_source(source: LabelledSource) -> LabelledSource:
-    """The same source, such that it can no longer move: a Hub task at a commit."""
+    """The same source pinned: a Hub task at a commit."""
     return at_commit(source) if isinstance(source, HubTask) else source
 
 

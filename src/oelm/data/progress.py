@@ -1,4 +1,4 @@
-"""How far a preparation is: a bar on a terminal, a line now and then elsewhere."""
+"""The progress of a preparation: a bar on a terminal, a line now and then elsewhere."""
 
 import sys
 import time
@@ -13,7 +13,7 @@ _STEP_BYTES = 1 << 20  # smaller advances are added up first: a call per documen
 
 
 class Progress(Protocol):
-    """What a preparation tells while it works."""
+    """What a preparation reports while it works."""
 
     def start(self, stage: str, total_bytes: int | None) -> None:
         """A new stage begins; None if its length is not known."""
@@ -26,7 +26,7 @@ class Progress(Protocol):
 
 
 class Silent:
-    """Tells nothing."""
+    """Reports nothing."""
 
     def start(self, stage: str, total_bytes: int | None) -> None:
         """Tell nothing."""
@@ -39,7 +39,7 @@ class Silent:
 
 
 class ConsoleProgress:
-    """Tells it on standard error."""
+    """Reports on standard error."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=True)

@@ -65,7 +65,7 @@ def bring_to_records(
         RunFolder(run.folder).refuse_other(run.config)
         launcher.refuse(run.config.train.processes)
     for run in runs:
-        stop_request(run.folder).unlink(missing_ok=True)  # to run it is to go on
+        stop_request(run.folder).unlink(missing_ok=True)  # `run` cancels an earlier request to stop
     done = sum(RunFolder(run.folder).finished for run in runs)
     with RunsDisplay(console, total=len(runs), done=done) as display, stop_on_signal() as stop:
         coordinator = _Coordinator(runs, launcher, display, at_once=at_once, keep_checkpoints=keep_checkpoints)
@@ -114,7 +114,7 @@ class _Coordinator:
         self._at_once = at_once
         self._keep_checkpoints = keep_checkpoints
         self._before = {run.name: traces(run.folder) for run in runs}
-        """What was in the folders when we came."""
+        """What was in the folders at the start."""
         self._waiting = [run for run in runs if not RunFolder(run.folder).finished]
         self._submitted: list[_Submitted] = []
         self._ended: dict[Status, list[StudyRun]] = {}
@@ -168,7 +168,7 @@ class _Coordinator:
                 self._display.waiting_for(others if free is None else self._launcher.why_waiting())
             return False
         submitted = self._submit(free)
-        if submitted is None:  # another coordinator was quicker
+        if submitted is None:  # another coordinator claimed it first
             return False
         self._waiting.remove(free)
         self._submitted.append(submitted)
@@ -218,7 +218,7 @@ class _Coordinator:
                 each.asked = True
                 self._launcher.stop(each.job)
             return
-        ended = how_it_ended(run.folder, each.before)  # before we let go: then the folder may be somebody else's
+        ended = how_it_ended(run.folder, each.before)  # while the claim is still held
         cut_off = ended in (Status.WAITING, Status.INTERRUPTED)
         if cut_off and stop_request(run.folder).is_file():
             ended, cut_off = Status.INTERRUPTED, False
@@ -247,7 +247,7 @@ class _Coordinator:
     def _ended_elsewhere(self, run: StudyRun) -> Status | None:
         """How a run that nobody works on has ended, if there is nothing left to start.
 
-        What failed before we came is tried again; what fails for another coordinator meanwhile is not.
+        What failed before this coordinator started is tried again; what fails for another one meanwhile is not.
         """
         files = RunFolder(run.folder)
         if files.finished:

@@ -34,7 +34,7 @@ def read_gpus() -> tuple[GpuReading, ...]:
         allowed = _visible(os.environ.get("CUDA_VISIBLE_DEVICES"))
         readings: list[GpuReading] = []
         for index in range(nvml.nvmlDeviceGetCount()):
-            with suppress(nvml.NVMLError):  # one that fell off the bus is no reason to leave the others
+            with suppress(nvml.NVMLError):  # a GPU that fell off the bus must not hide the others
                 readings.append(_read(nvml, index, nvml.nvmlDeviceGetHandleByIndex(index)))
         return tuple(reading for reading in readings if _is_allowed(reading, allowed))
 

@@ -1,7 +1,7 @@
 """Who works on a run, and how to ask them to stop. Several coordinators share one folder and never start a run twice.
 
-    coordinator: locks claim.lock from before it submits the run until it has seen its end; beats in claim.json
-    worker:      locks run.lock while it trains; beats in state.json
+    coordinator: locks claim.lock from before it submits the run until it has seen its end; heartbeat in claim.json
+    worker:      locks run.lock while it trains; heartbeat in state.json
 
 On one machine the locks decide: they die with their holders. Between machines whose file system does not share locks,
 the heartbeats decide: one from elsewhere counts for a minute.
@@ -77,13 +77,13 @@ class Claim:
 
     def submitted(self, launcher: str, job: str, device: str) -> None:
         """Note who does the work."""
-        with suppress(OelmError):  # the worker is there, and will meet the same disk
+        with suppress(OelmError):  # the worker is running and will report the same disk error
             self._write(launcher=launcher, job=job, device=device)
 
     def beat(self) -> None:
         """Renew the note if it is time to."""
         if time.time() - self.note.beat_at > BEAT_SECONDS:
-            with suppress(OelmError):  # a full disk is no reason to stop runs that have their space
+            with suppress(OelmError):  # a full disk here is no reason to stop runs that can still write
                 self._write()
 
     def end(self, *, failed: bool = False) -> None:

@@ -47,7 +47,7 @@ class RunsDisplay:
             self._say(f"{run.name:<{_NAME_WIDTH}} started on {device}")
 
     def waiting_for(self, reason: str) -> None:
-        """There is no room; said once per stretch of waiting on a log, shown beside the total on a terminal."""
+        """There is no room. A log gets one line for each period of waiting; a terminal shows it beside the total."""
         self._progress.update(self._all, facts=reason)
         if not self._said and not self._bars and not self._console.is_terminal:
             self._say(f"waiting: {reason}")

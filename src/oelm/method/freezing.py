@@ -106,7 +106,7 @@ def _within_run(start: Moment, total_steps: int) -> int:
 def at_step(moment: Moment, total_steps: int) -> int:
     """A moment as a number of steps: at least one, for a plan that freezes in no step would be a silent baseline.
 
-    (And one that is frozen from the first step on would be no trained start.)
+    (And `from=0` would have no trained start.)
     """
     return max(1, round(moment * total_steps)) if isinstance(moment, float) else moment
 

@@ -27,7 +27,7 @@ from oelm.model.rotary import Rotary
 class LayerCache:
     """What one layer remembers during generation: keys as attention reads them, values, and the last key unshifted.
 
-    The room for a whole context is made once; a token is written into it, and nothing is copied.
+    Memory for a whole context is allocated once; tokens are written into it, and nothing is copied.
     """
 
     def __init__(self, batch: int, context: int, shape: HeadShape, value_width: int, like: Tensor) -> None:

@@ -25,7 +25,7 @@ from oelm.model.head import summed_loss
 from oelm.model.norm import norm
 
 Cache = list[LayerCache | BlindCache]
-"""Generation's memory, one entry per layer."""
+"""The key/value cache of generation, one entry per layer."""
 
 
 class Block(nn.Module):
@@ -53,7 +53,7 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """The model. Weights are memory as it came until `initialise` has drawn them: one place for all of them."""
+    """The model. Its weights are uninitialised memory until `initialise` draws all of them in one pass."""
 
     def __init__(self, config: GPTConfig, method: Method) -> None:
         super().__init__()

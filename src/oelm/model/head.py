@@ -4,7 +4,7 @@
 
 N rows of x against V rows of the embedding E make N x V logits: 800 MB for 4,096 tokens and GPT-2's vocabulary, written
 and read several times. Here a few hundred rows at a time pass through one buffer, and where gradients are wanted they
-are computed from it at once, while it is warm:
+are computed from it at once, while it is in the cache:
 
     dx_n = sum_v p_nv E_v - E_{y_n}            dE_v = sum_n p_nv x_n - sum_{n: y_n = v} x_n
 """
@@ -42,7 +42,7 @@ def summed_loss(x_ND: Tensor, weight_VD: Tensor, targets_N: Tensor) -> Tensor:
 
 
 class _SummedLoss(torch.autograd.Function):
-    """Computes the gradients in the forward pass; the backward pass only hands them on, once."""
+    """Computes the gradients in the forward pass; the backward pass only returns them, once."""
 
     @staticmethod
     def forward(ctx: Any, x_ND: Tensor, weight_VD: Tensor, targets_N: Tensor) -> Tensor:
@@ -72,7 +72,7 @@ class _SummedLoss(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_loss: Tensor) -> tuple[Tensor, Tensor | None, None]:
-        """Scale the gradients; on a CPU the factor is looked at first, for it is 1 and the matrix is large."""
+        """Scale the gradients; on a CPU the factor is checked first, because it is usually 1."""
         (d_x_ND, d_weight_VD), ctx.gradients = ctx.gradients, None
         if d_loss.device.type == "cpu" and d_loss.item() == 1:
             return d_x_ND, d_weight_VD, None

@@ -30,7 +30,7 @@ class Estimate:
     confidence: float = CONFIDENCE
     model: Model | None = None
     other: tuple[float, float] | None = None
-    """The interval of the other model, for the reader's eye."""
+    """The interval of the other model, shown but not used for the verdict."""
     smallest_criterion: float | None = None
     """The strictest criterion that this design could have shown to be met."""
 
@@ -377,5 +377,5 @@ def _pooled(findings: Sequence[Finding], arms: Sequence[Arm], seeds: Sequence[in
 
 
 def exponential(value: float) -> float:
-    """exp, and infinity where a float overflows (the loss of a run gone wild)."""
+    """exp, and infinity where a float overflows (the loss of a diverging run)."""
     return math.exp(value) if value < 700 else math.inf

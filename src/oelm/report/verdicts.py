@@ -89,7 +89,7 @@ class Judgement:
     pairs: NDArray[np.int64]
     model: NDArray[np.str_]
     other: Estimates | None
-    """From the other model, for the reader's eye; the verdict does not use it."""
+    """From the other model: shown, but not used for the verdict."""
     shown: Estimates | None
     """On the measure's second scale."""
     smallest_criterion: Floats
@@ -151,7 +151,7 @@ def holm_confidences(p_values: Floats, alpha: float = ALPHA) -> Floats:
     ascending = np.take_along_axis(p_values, order, axis=-1)
     divisors = tests - np.arange(tests)
     rejected = np.logical_and.accumulate(ascending <= alpha / divisors, axis=-1)
-    # After the first failure nobody moves on.
+    # Holm stops at the first arm that is not rejected; all later ones keep its level.
     steps = np.minimum(rejected.sum(axis=-1, keepdims=True), np.arange(tests))
     confidences = np.empty_like(p_values)
     np.put_along_axis(confidences, order, 1 - alpha / divisors[steps], axis=-1)

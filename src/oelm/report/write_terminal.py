@@ -22,7 +22,7 @@ STYLES = {"better": "bold green", "non-inferior": "green", "inferior": "red", "u
 
 
 def print_report(report: Report, console: Console, language: Language = Language.ENGLISH) -> None:
-    """The short report: verdicts, rows and remarks of every experiment; views only where they have a word to say."""
+    """The short report: verdicts, rows and remarks of every experiment; views only where they hold something."""
     said, say = compose(report, language, ""), Texts(language)
     for experiment in said.experiments:
         if len(said.experiments) > 1:

@@ -58,7 +58,7 @@ def _adapter_state(model: Any) -> dict[str, Tensor]:
     from peft import get_peft_model_state_dict
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the one about parts of fused weights, which is being seen to
+        warnings.simplefilter("ignore")  # the warning about parts of fused weights, which are handled here
         state: dict[str, Tensor] = get_peft_model_state_dict(
             model, adapter_name=model.active_adapter, save_embedding_layers=False
         )

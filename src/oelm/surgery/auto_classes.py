@@ -1,4 +1,4 @@
-"""transformers' auto classes get to know our exports when they first meet one: importing oelm imports no model."""
+"""Register our exported models with transformers' auto classes when one is first looked up."""
 
 from importlib import import_module
 from typing import Any
@@ -18,5 +18,5 @@ class _Extra(dict[str, Any]):
 
 
 def know_exports() -> None:
-    """Have AutoConfig, and with it AutoModelForCausalLM, find them."""
+    """Make AutoConfig, and with it AutoModelForCausalLM, find them."""
     CONFIG_MAPPING._extra_content = _Extra(CONFIG_MAPPING._extra_content)

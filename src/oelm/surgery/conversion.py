@@ -1,7 +1,7 @@
 """What has been done to a model: kept on the model, and in its config, which travels with every save.
 
 `config.json` gets one more key, `oelm`. Whatever writes the model (save_pretrained, push_to_hub, a trainer's
-checkpoint) writes it too, and whatever reads the folder as a plain model does not mind it.
+checkpoint) writes it too, and whatever reads the folder as a plain model ignores it.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""What a conversion did to a model's answers, measured on a batch of the user's."""
+"""How much a conversion changed a model's outputs, measured on a batch given by the user."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -38,7 +38,7 @@ class Damage:
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """What a model says to a batch."""
+    """The outputs of a model on a batch."""
 
     values: Tensor
     of: str

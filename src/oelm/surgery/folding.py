@@ -6,8 +6,8 @@ their biases exactly:
     (exp(g_h) S_h^T ((W_Q,h + B A) x + b_q))^T ((W_K,h + B' A') x' + b_k)
 
 Thin heads become as wide as V's by rows of zeros, and their queries longer by sqrt(V/K) because logits are divided by
-sqrt(V) then. Blind attention is that of zeros. Rotary positions come after all that, and stay; so does the key shift,
-which looks at another token. A norm is not linear, and is refused.
+sqrt(V) then. Blind attention becomes W_Q = W_K = 0. Rotary positions come after all that, and stay; so does the key
+shift, which looks at another token. A norm is not linear, and is refused.
 """
 
 # H heads  K head width of Q and K  V of values  D model width  E = D + 1

@@ -30,9 +30,9 @@ class SplitLinear(nn.Module):
     Its rows lie in groups, and each group holds its share of every part: one group for part after part, one per head
     where heads are interleaved.
 
-    `seam` is an empty parameter that trains with the rest. It stands for nothing but itself in the optimiser's list:
-    an optimiser's state is loaded by position alone, and with as many tensors as the plain model, torch would put the
-    moments of V into those of the fused weight, in memory that is too small for them.
+    `seam` is an empty parameter that trains with the rest. Its only purpose is to be one more entry in the
+    optimiser's list: an optimiser's state is loaded by position alone, and with as many tensors as the plain model,
+    torch would put the moments of V into those of the fused weight, in memory that is too small for them.
     """
 
     def __init__(self, fused: nn.Linear | Conv1D, sizes: Mapping[str, int], groups: int) -> None:
@@ -66,7 +66,7 @@ class SplitLinear(nn.Module):
 
 
 class _Seam(torch.autograd.Function):
-    """Nothing, as wide as 0 columns, and no gradient: DDP has seen it used, FSDP has nothing to share out."""
+    """Zero columns without a gradient: DDP sees the parameter used, FSDP has nothing to shard."""
 
     @staticmethod
     def forward(_context: Any, seam: Tensor, share_BTGK: Tensor) -> Tensor:  # noqa: ARG004

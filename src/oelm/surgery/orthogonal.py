@@ -9,7 +9,7 @@ from torch import Tensor
 def qr_heads(w_HKD: Tensor) -> Tensor:
     """W_h^T = Q_h R_h with diag(R_h) > 0, and Q_h^T takes the place of W_h: Gram-Schmidt, row after row.
 
-    The signs matter: a row of a query turned round against its key would turn its part of every logit round.
+    The signs matter: a query row that changes its sign while its key row does not flips its part of every logit.
     """
     orthonormal_HDK, triangular_HKK = torch.linalg.qr(w_HKD.double().transpose(1, 2))
     signs_HK = torch.where(torch.diagonal(triangular_HKK, dim1=1, dim2=2) < 0, -1.0, 1.0).to(orthonormal_HDK)

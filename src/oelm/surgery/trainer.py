@@ -1,4 +1,4 @@
-"""Converted models under transformers' Trainer, whose one way of being told anything is a callback."""
+"""Converted models under transformers' Trainer, which can only be extended by callbacks."""
 
 # ruff: noqa: ARG002 (what a callback is called with is not ours to choose)
 
@@ -46,7 +46,7 @@ class FreezeCallback(TrainerCallback, ExportableState):
         return {"args": {}, "attributes": {"conversion": self._marker}}
 
     def on_init_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Tensors that thaw must be in the optimiser from its first day: it is made before training begins."""
+        """Tensors that thaw must be in the optimiser from the start: it is made before training begins."""
         model, conversion = _converted(kwargs["model"])
         self._marker = conversion.marker()
         plan = conversion.operation.method.plan
@@ -127,7 +127,7 @@ def _callback_states(state: TrainerState) -> dict[str, Any]:
 
 
 def _refuse_other_checkpoint(model: nn.Module, conversion: Conversion, state: TrainerState) -> None:
-    """The checkpoint's own word on its conversion, if it was written with this callback.
+    """Compare with the conversion in the checkpoint, if it was written with this callback.
 
     The model has the checkpoint's weights by now; under PEFT only the adapter's, and its base must be the same.
     """

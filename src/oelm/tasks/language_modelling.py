@@ -18,7 +18,7 @@ SummedLoss = Callable[[nn.Module, Tensor, Tensor], Tensor]
 
 
 def own_loss(model: nn.Module, tokens_BT: Tensor, targets_BT: Tensor) -> Tensor:
-    """Our GPT adds up: it need not hold all logits for that."""
+    """The summed loss of our GPT, which never holds all logits."""
     total: Tensor = model(tokens_BT, targets_BT)
     return total
 
@@ -76,7 +76,7 @@ class LanguageModelling:
         loss = total / count
         return {
             "loss": loss,
-            "perplexity": math.exp(min(loss, 700.0)),  # beyond, a float ends and JSON has no infinity
+            "perplexity": math.exp(min(loss, 700.0)),  # a larger loss would overflow, and JSON has no infinity
             "bits_per_byte": loss / math.log(2) / self._bytes_per_token,
         }
 

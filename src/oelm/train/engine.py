@@ -49,7 +49,7 @@ def autocast_type(precision: Precision) -> torch.dtype | None:
 
 
 class Engine:
-    """Everything that a training step needs but the data and the calendar."""
+    """Everything that a training step needs except the data and the freezing schedule."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Engine:
         self._trained: list[nn.Parameter] = []
         self._wrapped: nn.Module | None = None
         self._sums = torch.zeros(4, dtype=torch.float64, device=runtime.device)
-        """Loss, count, tokens and wishes to stop of the gradients that wait for their update."""
+        """Loss, count, tokens and stop requests that belong to the gradients not yet applied."""
         self.loss_scale = LossScale() if precision is Precision.FLOAT16 else None
         self._scaled_by = 1.0
         """The factor of the summed loss whose gradients wait for their update."""

@@ -208,7 +208,7 @@ def new_state(step: int, steps: int, device: str, *, sessions: int = 1, started_
 
 
 class Heart:
-    """Rewrites state.json every few seconds from its own thread, so that a long validation does not look like death.
+    """Rewrites state.json every few seconds from its own thread, so that a long validation is not taken for a crash.
 
     The same thread looks for a stop.request: how anyone, on any machine, asks the run to save and end.
     """
@@ -228,7 +228,7 @@ class Heart:
         return self._state
 
     def start(self) -> None:
-        """Begin to beat."""
+        """Start the thread."""
         self.tell(state=self._state.state)
         self._thread.start()
 
@@ -240,7 +240,7 @@ class Heart:
             write_text(self._files.state_file, self._state.model_dump_json(indent=2) + "\n")
 
     def progress(self, **changes: object) -> None:
-        """Remember where the run is; the next beat writes it."""
+        """Remember the step and the losses; the next heartbeat writes them."""
         with self._changed:
             self._state = self._state.model_copy(update=changes)
 

@@ -1,4 +1,4 @@
-"""Who watches a run: the terminal (a bar, or plain lines), train.log and TensorBoard. None of them steers it."""
+"""Observers of a run: the terminal (a bar, or plain lines), train.log and TensorBoard. None of them influences it."""
 
 import contextlib
 import math
@@ -93,7 +93,7 @@ class Terminal:
             self._bar.console.print(describe(event, self._steps), highlight=False)
 
     def close(self) -> None:
-        """Take the bar down."""
+        """Remove the progress bar."""
         if self._bar is not None:
             self._bar.stop()
 

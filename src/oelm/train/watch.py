@@ -1,4 +1,4 @@
-"""All observers of a run under one roof, and how its end is written down, whatever it is."""
+"""Open all observers of a run, and record how the run ended."""
 
 import contextlib
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ class Watch:
 def watching(
     config: RunConfig, files: RunFolder, progress: Progress, runtime: Runtime, console: Console, stop: StopRequest
 ) -> Iterator[Watch]:
-    """Open the observers, and write down how the run ended."""
+    """Open the observers, and record how the run ended."""
     if not runtime.leads:
         yield Watch(emit=lambda _event: None, events=None, sessions=0)
         return
@@ -58,7 +58,7 @@ def watching(
 
 @contextlib.contextmanager
 def _ending(heart: Heart, log: LogFile) -> Iterator[None]:
-    """Beat while the run lives; then say in state.json and train.log how it ended."""
+    """Keep the heartbeat going while the run trains; then record in state.json and train.log how it ended."""
     end, reason = RunState.FAILED, None
     try:
         heart.start()
