@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from oelm.config.labelled import HubTask, LabelledData
+from oelm.config.labelled_data import HubTask, LabelledData
 from oelm.config.measure import Bilingual
 from oelm.config.methods import parse_method
 from oelm.config.model import GPTConfig, HuggingFaceModel
@@ -38,7 +38,7 @@ from oelm.config.run import (
     Schedule,
     TrainConfig,
 )
-from oelm.config.study import StudyRole
+from oelm.config.study_role import StudyRole
 from oelm.model.ledger import count_flops, count_weights
 
 OUT = Path(__file__).resolve().parents[1] / "src/oelm/config/original_study.json"

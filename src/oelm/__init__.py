@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from oelm.config.request import TrainRequest, resolve
     from oelm.config.run import RunConfig
     from oelm.data.prepare import prepare
-    from oelm.data.request import PrepareRequest
+    from oelm.data.prepare_request import PrepareRequest
     from oelm.data.sources import Stories
     from oelm.data.tokens import TokenFolder
     from oelm.evaluate.generation import Sampling, generate
@@ -75,7 +75,7 @@ _HOME = {
     "count_flops": "model.ledger",
     "count_weights": "model.ledger",
     "weight_table": "model.ledger",
-    "PrepareRequest": "data.request",
+    "PrepareRequest": "data.prepare_request",
     "Stories": "data.sources",
     "prepare": "data.prepare",
     "TrainRequest": "config.request",

@@ -9,7 +9,7 @@ from oelm.base.errors import BenchError
 from oelm.bench.bench_record import BenchRecord
 from oelm.bench.memory import peak_of
 from oelm.bench.parallel import parallel_row
-from oelm.bench.run import run_bench
+from oelm.bench.run_bench import run_bench
 from oelm.bench.spec import Peer, What, specs_of
 from oelm.bench.words import sheets
 from oelm.config.model import Style

@@ -78,3 +78,21 @@ def test_only_surgery_knows_other_peoples_models() -> None:
 @pytest.mark.parametrize("name", [name for name in oelm.__all__ if not name.startswith("_")])
 def test_every_public_name_is_where_it_is_said_to_be(name: str) -> None:
     assert getattr(oelm, name) is not None
+
+
+def recurring_names(modules: Sources) -> set[str]:
+    """File names that two rooms have; a verb may be called like what it calls."""
+    seen: dict[str, set[str]] = {}
+    for module in modules:
+        parts = module.split(".")
+        if len(parts) == 3 and parts[1] != "cli":
+            seen.setdefault(parts[2], set()).add(parts[1])
+    return {name for name, rooms in seen.items() if len(rooms) > 1}
+
+
+def test_no_two_rooms_have_a_file_of_one_name() -> None:
+    assert recurring_names(sources()) == set()
+
+
+def test_a_recurring_name_is_found() -> None:
+    assert recurring_names({**sources(), "oelm.train.method": ""}) == {"method"}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from oelm.base.errors import DataError
-from oelm.config.labelled import Columns, HubTask, LabelledFile
+from oelm.config.labelled_data import Columns, HubTask, LabelledFile
 from oelm.data import labelled_hub
 from oelm.data.labelled import label_indices, label_names, read_table, split_training
 from oelm.data.labelled_hub import at_commit, fetch_labelled

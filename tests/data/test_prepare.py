@@ -17,8 +17,8 @@ from oelm.cli.prepare import _bytes
 from oelm.config.manifest import TokenizerKind
 from oelm.data.hub import HubCorpus
 from oelm.data.prepare import prepare
+from oelm.data.prepare_request import PrepareRequest
 from oelm.data.progress import Silent
-from oelm.data.request import PrepareRequest
 from oelm.data.sources import Files, Hub, Stories
 from oelm.data.stories import stories
 from oelm.data.tokenizer import load_tokenizer, save_tokenizer, train_bpe
@@ -239,7 +239,7 @@ LIMITED = """
 import resource, signal, sys
 from pathlib import Path
 from oelm.data.prepare import prepare
-from oelm.data.request import PrepareRequest
+from oelm.data.prepare_request import PrepareRequest
 from oelm.data.sources import Stories
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))
@@ -275,7 +275,7 @@ DRIVER = """
 import sys
 from pathlib import Path
 from oelm.data import prepare as module
-from oelm.data.request import PrepareRequest
+from oelm.data.prepare_request import PrepareRequest
 from oelm.data.sources import Stories
 module.CHUNK_CHARACTERS = 20_000
 module.prepare(PrepareRequest(source=Stories(text_bytes=800_000), vocabulary=500), Path(sys.argv[1]))
@@ -391,7 +391,7 @@ import resource, sys
 from pathlib import Path
 from oelm.data.prepare import prepare
 from oelm.data.progress import Silent
-from oelm.data.request import PrepareRequest
+from oelm.data.prepare_request import PrepareRequest
 from oelm.data.sources import Files
 source = Files(paths=(sys.argv[1],))
 prepare(PrepareRequest(source=source, vocabulary=1000), Path(sys.argv[2]), progress=Silent())

@@ -6,8 +6,8 @@ import pytest
 from oelm.base.errors import ConfigError, DataError
 from oelm.config.manifest import TokenizerKind
 from oelm.data.prepare import prepare
+from oelm.data.prepare_request import PrepareRequest
 from oelm.data.progress import Silent
-from oelm.data.request import PrepareRequest
 from oelm.data.sources import Stories
 from oelm.data.tokens import TokenFolder, token_dtype
 

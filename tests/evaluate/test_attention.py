@@ -8,7 +8,7 @@ from builders import LLAMA, SMALL, STYLED, bold_model, random_tokens, relative_e
 from oelm.config.evaluated import EvaluationRequest, Suite
 from oelm.config.model import GPTConfig
 from oelm.data.tokenizer import byte_tokenizer
-from oelm.evaluate.attention import attention_weights, head_scores
+from oelm.evaluate.head_scores import attention_weights, head_scores
 from oelm.evaluate.language_model import LanguageModel
 from oelm.evaluate.suites import evaluate
 from oelm.model.attention import Attention

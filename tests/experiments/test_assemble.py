@@ -15,7 +15,7 @@ from oelm.data.tokens import TokenFolder
 from oelm.experiments import subjects
 from oelm.experiments.trained_run import load_run
 from oelm.train.folder import RunFolder
-from oelm.train.record import read_events
+from oelm.train.run_record import read_events
 from train.processes import parallel, running, started, until
 from train.toys import (
     flags,

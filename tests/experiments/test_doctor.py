@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from oelm.cli.doctor import doctor
-from oelm.config.doctor import Check, DoctorRecord, Outcome
+from oelm.config.doctor_record import Check, DoctorRecord, Outcome
 from oelm.config.settings import parse
 from oelm.experiments import doctor as examination
 from oelm.train.stopping import Interrupted

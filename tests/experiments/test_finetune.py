@@ -17,7 +17,7 @@ from transformers import PreTrainedTokenizerFast
 import oelm
 from oelm.base.errors import CheckpointError, ConfigError, DataError
 from oelm.cli.main import command_line
-from oelm.config.labelled import Columns, LabelledFile, LocalTables
+from oelm.config.labelled_data import Columns, LabelledFile, LocalTables
 from oelm.config.record import Record
 from oelm.config.request import FinetuneRequest, TokenText
 from oelm.config.run import RunConfig

@@ -6,7 +6,7 @@ import pytest
 
 from experiments.studies import TEXT, planned, study, tuned
 from oelm.base.errors import ConfigError
-from oelm.config.study import Choice, Tuning
+from oelm.config.study_role import Choice, Tuning
 from oelm.experiments.matrix import StudyRun
 from train.toys import tokens
 

@@ -8,7 +8,7 @@ import pytest
 
 from oelm.base.errors import ConfigError
 from oelm.config.registered import RegisteredPlan, file_digest
-from oelm.config.study import PlanStamp
+from oelm.config.study_role import PlanStamp
 from oelm.experiments.register import register, under_plan
 from oelm.report.groups import report_runs
 from oelm.report.write_markdown import as_markdown

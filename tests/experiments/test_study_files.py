@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from oelm.cli.experiment import plan
-from oelm.config.labelled import HubTask
+from oelm.config.labelled_data import HubTask
 from oelm.config.methods import control_of, parse_method
 from oelm.config.model import GPTConfig, HuggingFaceModel
 from oelm.config.original_study import original_record, original_records

@@ -22,7 +22,7 @@ from oelm.config.record import (
     WeightCounts,
 )
 from oelm.config.run import DataConfig, MachineConfig, OptimConfig, RunConfig, TrainConfig
-from oelm.config.study import StudyRole
+from oelm.config.study_role import StudyRole
 from oelm.config.yaml_file import write_yaml
 
 BASELINE_LOSSES = (2.50, 2.54, 2.47)

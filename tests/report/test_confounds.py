@@ -4,7 +4,7 @@ import pytest
 
 from oelm.config.measure import Bilingual
 from oelm.config.record import Reported
-from oelm.config.study import Choice, ChosenBy, StudyRole, Trial, Tuning
+from oelm.config.study_role import Choice, ChosenBy, StudyRole, Trial, Tuning
 from oelm.report.arms import Arm, group_into_arms
 from oelm.report.confounds import Confound, ConfoundKind, confounds_between, scale_gaps
 

@@ -3,7 +3,7 @@ import math
 import pytest
 
 from oelm.base.errors import ConfigError
-from oelm.config.study import StudyRole
+from oelm.config.study_role import StudyRole
 from oelm.report.arms import group_into_arms
 from oelm.report.confounds import ConfoundKind
 from oelm.report.findings import Comparison, Finding, MissingRuns

@@ -6,7 +6,7 @@ import pytest
 
 from oelm.base.errors import ConfigError
 from oelm.config.measure import LOSS
-from oelm.config.study import Choice, ChosenBy, StudyRole, Trial, Tuning
+from oelm.config.study_role import Choice, ChosenBy, StudyRole, Trial, Tuning
 from oelm.report.groups import Report, build_report
 from oelm.report.sentences import trend_caveat
 from oelm.report.texts import Language, Texts

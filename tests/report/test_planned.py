@@ -1,7 +1,7 @@
 import pytest
 
 from oelm.config.original_study import original_records
-from oelm.config.study import StudyRole, Tuning
+from oelm.config.study_role import StudyRole, Tuning
 from oelm.report.confounds import ConfoundKind, planned_confounds
 from oelm.report.sentences import planned_sentence
 from oelm.report.texts import Language, Texts

@@ -5,7 +5,7 @@ import random
 from collections.abc import Sequence
 
 from oelm.config.record import CurvePoint, Record
-from oelm.config.study import StudyRole, Tuning
+from oelm.config.study_role import StudyRole, Tuning
 from report.records import make_config, make_record
 
 TEN_METHODS = (

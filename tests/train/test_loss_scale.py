@@ -16,7 +16,7 @@ from oelm.tasks.task import Task
 from oelm.train.engine import Engine
 from oelm.train.folder import RunFolder
 from oelm.train.loss_scale import LossScale
-from oelm.train.record import read_events
+from oelm.train.run_record import read_events
 from train.processes import parallel
 from train.test_resume import stopped_at
 from train.toys import (

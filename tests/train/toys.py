@@ -20,7 +20,7 @@ from oelm.config.request import TrainRequest, resolve
 from oelm.config.run import OptimConfig, Precision, RunConfig
 from oelm.config.settings import parse
 from oelm.data.prepare import prepare
-from oelm.data.request import PrepareRequest
+from oelm.data.prepare_request import PrepareRequest
 from oelm.data.sources import Files
 from oelm.data.tokens import read_manifest
 from oelm.experiments.assemble import run
@@ -31,7 +31,7 @@ from oelm.model.ledger import weight_table
 from oelm.tasks.task import Batch, LossSum
 from oelm.train.engine import Engine
 from oelm.train.folder import RunFolder
-from oelm.train.record import read_events
+from oelm.train.run_record import read_events
 
 CPU = Runtime(torch.device("cpu"))
 QUIET = Console(quiet=True)

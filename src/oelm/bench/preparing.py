@@ -15,8 +15,8 @@ from oelm.bench.rounds import Emit, interleave
 from oelm.bench.spec import BenchSpec
 from oelm.bench.statistics import ratio_of
 from oelm.data.prepare import prepare
+from oelm.data.prepare_request import PrepareRequest
 from oelm.data.progress import Silent
-from oelm.data.request import PrepareRequest
 from oelm.data.sources import Files
 from oelm.data.stories import stories
 from oelm.data.tokenizer import END_OF_TEXT, load_tokenizer, save_tokenizer, train_bpe

@@ -78,7 +78,7 @@ def bench(
 
 def _measure(request: BenchRequest, out: Path | None, output: BenchFormat, plots: Path | None) -> None:
     from oelm.base.files import make_folder, write_text
-    from oelm.bench.run import run_bench
+    from oelm.bench.run_bench import run_bench
 
     if out is not None:
         make_folder(out.parent)  # what cannot be written is refused before it is measured

@@ -13,7 +13,7 @@ from oelm.base.files import make_folder, read_json, write_text
 from oelm.config.settings import parse
 
 if TYPE_CHECKING:
-    from oelm.config.doctor import DoctorRecord
+    from oelm.config.doctor_record import DoctorRecord
 
 _SHIPPED = "experiments/*/*.yaml"
 _COLOURS = {"works": "green", "not here": "dim", "failed": "bold red"}
@@ -29,7 +29,7 @@ def doctor(
 
     Exit code 1 if something that should work does not.
     """
-    from oelm.config.doctor import DoctorRecord
+    from oelm.config.doctor_record import DoctorRecord
 
     if show:
         record = parse(DoctorRecord, read_json(out), str(out))

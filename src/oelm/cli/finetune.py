@@ -117,7 +117,7 @@ def _refuse_contradictions(given: set[str], model: str, task: str | None) -> Non
 def _token_folder(data: str | None, model: str, revision: str | None) -> Path:
     """The token files themselves, or those made now, beside others, from text with the model's tokenizer."""
     from oelm.data.prepare import prepare
-    from oelm.data.request import PrepareRequest
+    from oelm.data.prepare_request import PrepareRequest
     from oelm.data.tokens import MANIFEST_FILE
     from oelm.surgery.model_folder import model_folder
 

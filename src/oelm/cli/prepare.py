@@ -48,7 +48,7 @@ def prepare(
     """Turn text into token files. Interrupted, the same command goes on where it stopped."""
     from oelm.config.settings import parse
     from oelm.data.prepare import prepare as make
-    from oelm.data.request import PrepareRequest
+    from oelm.data.prepare_request import PrepareRequest
 
     def files(paths: list[str]) -> dict[str, object]:
         return {"kind": "files", "paths": paths, "separator": separator, "text_field": text_field}

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field
 
 from oelm.base.errors import ConfigError
-from oelm.config.labelled import HubTask, LabelledData, LocalTables
+from oelm.config.labelled_data import HubTask, LabelledData, LocalTables
 from oelm.config.manifest import DataManifest
 from oelm.config.method import Method
 from oelm.config.methods import parse_method

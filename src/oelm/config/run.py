@@ -5,12 +5,12 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from oelm.config.labelled import LabelledData
+from oelm.config.labelled_data import LabelledData
 from oelm.config.method import EveryNth, Method
 from oelm.config.model import Count, GPTConfig, GPTFromRun, HuggingFaceModel
 from oelm.config.probe import Probe
 from oelm.config.settings import GrownSettings, Settings, fingerprint
-from oelm.config.study import StudyRole
+from oelm.config.study_role import StudyRole
 
 
 class Precision(StrEnum):

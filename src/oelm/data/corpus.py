@@ -9,8 +9,8 @@ from oelm.base.errors import DataError
 from oelm.config.manifest import Source
 from oelm.data.holdout import Holdout, NoHoldout, Routed, plan_holdout, route
 from oelm.data.pieces import Piece
+from oelm.data.prepare_request import PrepareRequest
 from oelm.data.progress import Progress
-from oelm.data.request import PrepareRequest
 from oelm.data.sources import Input, Size, measure, open_source, utf8_size
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from oelm.base.errors import DataError
 from oelm.base.streams import stream_seed
-from oelm.config.labelled import Columns, LabelledFile
+from oelm.config.labelled_data import Columns, LabelledFile
 from oelm.data.textfiles import file_lines
 
 Row = dict[str, str]

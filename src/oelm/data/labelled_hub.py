@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from oelm.base.errors import ConfigError, DataError
-from oelm.config.labelled import Columns, HubTask
+from oelm.config.labelled_data import Columns, HubTask
 from oelm.data.hub import datasets_cache, is_commit, require_hub
 from oelm.data.labelled import Examples
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from tokenizers import Tokenizer
 
 from oelm.base.errors import ConfigError, DataError
-from oelm.config.labelled import HubTask, LabelledData, LabelledSource, LocalTables
+from oelm.config.labelled_data import HubTask, LabelledData, LabelledSource, LocalTables
 from oelm.config.settings import fingerprint
 from oelm.data.labelled import Examples, label_indices, read_table, split_training
 from oelm.data.labelled_hub import at_commit, fetch_labelled

@@ -22,8 +22,8 @@ from oelm.data.ahead import encoded_ahead
 from oelm.data.corpus import Corpus, Scanned, open_corpus, routed_pieces, scan
 from oelm.data.holdout import Holdout, Routed, describe_holdout, hash_of
 from oelm.data.journal import JOURNAL_FILE, Journal, TokenWriter, Written, read_journal
+from oelm.data.prepare_request import PrepareRequest
 from oelm.data.progress import ConsoleProgress, Progress
-from oelm.data.request import PrepareRequest
 from oelm.data.sources import Files, Size, utf8_size
 from oelm.data.tokenizer import (
     byte_tokenizer,

@@ -9,7 +9,7 @@ from oelm.base.streams import stream_seed
 from oelm.config.evaluated import EvaluationRequest, Part, Suite, SuiteResult
 from oelm.config.measure import ATTENTION
 from oelm.evaluate.answer import Answer, evaluation
-from oelm.evaluate.attention import HeadScores, attention_weights, head_scores
+from oelm.evaluate.head_scores import HeadScores, attention_weights, head_scores
 from oelm.evaluate.language_model import LanguageModel
 
 _MOST = 64

@@ -10,7 +10,7 @@ from oelm.evaluate.answer import Answer, evaluation
 from oelm.evaluate.language_model import LanguageModel
 from oelm.evaluate.likelihood import Range, ScoredText, by_frequency, by_position, score_text
 from oelm.evaluate.pairing import Outcomes, interval
-from oelm.evaluate.texts import read_text
+from oelm.evaluate.raw_text import read_text
 
 _LARGEST_LOSS = 700.0
 """Beyond, a float ends and JSON has no infinity."""

@@ -17,12 +17,12 @@ from oelm.base.files import read_json, write_bytes, write_json, write_text
 from oelm.base.runtime import Runtime, choose_runtime, world_from_environment
 from oelm.config.record import Evaluation, FreezeAudit, Record, sealed
 from oelm.config.run import RunConfig
-from oelm.evaluate.labelled_sets import evaluate_sets
+from oelm.evaluate.evaluation_sets import evaluate_sets
 from oelm.experiments.subjects import Subject, require_whole_data, subject_of
 from oelm.method.cost import always_frozen, weight_counts
 from oelm.method.freezing import frozen_names
 from oelm.tasks.classification import Classification
-from oelm.train import audit, record
+from oelm.train import audit, run_record
 from oelm.train.checkpoint import Checkpoints, Progress, load_weights
 from oelm.train.engine import Engine
 from oelm.train.folder import RunFolder, has_events
@@ -195,18 +195,18 @@ def _finish(
     """Write the audit, the timing and, last of all, the record."""
     steps = config.train.steps
     _require_events(files, progress)
-    events = record.read_events(files.events_file)
+    events = run_record.read_events(files.events_file)
     finished = Record(
         task=subject.task.name,
         measures=subject.task.measures,
         fingerprint=config.fingerprint,
         config=config,
-        result=record.result(events),
-        curve=record.curve(events),
+        result=run_record.result(events),
+        curve=run_record.curve(events),
         counts=weight_counts(config.method.plan, subject.table, steps),
         flops=subject.flops(progress.tokens),
         geometry=subject.geometry,
-        timing=record.timing(progress, tokens_per_step=progress.tokens / steps, peak_bytes=peak_bytes),
+        timing=run_record.timing(progress, tokens_per_step=progress.tokens / steps, peak_bytes=peak_bytes),
         audit=evidence,
         evaluations=evaluations,
         bytes_per_token=subject.bytes_per_token,
@@ -215,7 +215,7 @@ def _finish(
         skipped_steps=progress.skipped_steps,
     )
     write_json(files.audit_file, {**read_json(files.audit_file), **evidence.model_dump(mode="json")})
-    write_json(files.timing_file, record.timing_stats(finished, progress))
+    write_json(files.timing_file, run_record.timing_stats(finished, progress))
     finished = sealed(finished)
     write_text(files.record_file, finished.model_dump_json(indent=2) + "\n")
     return finished

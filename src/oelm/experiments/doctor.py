@@ -21,8 +21,8 @@ from rich.console import Console
 
 from oelm.base.errors import DataError
 from oelm.base.runtime import Runtime, choose_runtime
-from oelm.config.doctor import Check, DoctorRecord, Outcome, Speed, StudyHours
-from oelm.config.labelled import LabelledData
+from oelm.config.doctor_record import Check, DoctorRecord, Outcome, Speed, StudyHours
+from oelm.config.labelled_data import LabelledData
 from oelm.config.model import GPT2_VOCABULARY, GPTConfig
 from oelm.config.record import Record
 from oelm.config.request import TrainRequest, resolve
@@ -30,8 +30,8 @@ from oelm.config.run import Precision, RunConfig
 from oelm.config.yaml_file import write_yaml
 from oelm.data.hub import GPT2_REPOSITORY, GPT2_REVISION, HUB_DATASETS, require_hub
 from oelm.data.prepare import prepare
+from oelm.data.prepare_request import PrepareRequest
 from oelm.data.progress import Silent
-from oelm.data.request import PrepareRequest
 from oelm.data.sources import Stories
 from oelm.data.tokens import read_manifest
 from oelm.experiments.assemble import engine_of, run

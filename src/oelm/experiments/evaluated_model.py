@@ -62,7 +62,7 @@ def open_model(source: str, which: Which = "last") -> OpenedModel:
 
 
 def _open_transformers(source: str) -> OpenedModel:
-    from oelm.surgery.causal import load_causal
+    from oelm.surgery.causal_model import load_causal
     from oelm.surgery.model_folder import model_digest, model_folder
 
     folder = model_folder(source, None)
@@ -81,7 +81,7 @@ def _open_finetuned(source: str, files: RunFolder, which: Which) -> OpenedModel:
 
 
 def _with_tokenizer(name: str, module: nn.Module, folder: Path) -> LanguageModel:
-    from oelm.surgery.causal import causal_config, causal_tokenizer
+    from oelm.surgery.causal_model import causal_config, causal_tokenizer
 
     tokenizer, begin, end = causal_tokenizer(folder)
     context = getattr(causal_config(folder), "max_position_embeddings", None)

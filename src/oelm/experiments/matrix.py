@@ -6,12 +6,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from oelm.config.labelled import LabelledData
+from oelm.config.labelled_data import LabelledData
 from oelm.config.measure import BY_TASK, Measure
 from oelm.config.methods import parse_method
 from oelm.config.request import FinetuneRequest
 from oelm.config.run import RunConfig
-from oelm.config.study import Choice, StudyRole, Tuning
+from oelm.config.study_role import Choice, StudyRole, Tuning
 from oelm.experiments.study import Study, StudyCell
 
 

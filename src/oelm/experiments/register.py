@@ -21,7 +21,7 @@ from oelm.config.registered import (
 )
 from oelm.config.run import RunConfig
 from oelm.config.settings import parse
-from oelm.config.study import PlanStamp
+from oelm.config.study_role import PlanStamp
 from oelm.experiments.matrix import StudyRun, StudyRuns
 from oelm.train.provenance import git_state
 

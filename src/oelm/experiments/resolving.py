@@ -8,7 +8,7 @@ from typing import assert_never
 from rich.console import Console
 
 from oelm.base.errors import ConfigError
-from oelm.config.labelled import Columns, HubTask, LabelledData, LabelledFile, LabelledSource, LocalTables
+from oelm.config.labelled_data import Columns, HubTask, LabelledData, LabelledFile, LabelledSource, LocalTables
 from oelm.config.manifest import TokenizerKind
 from oelm.config.method import Method
 from oelm.config.methods import parse_method
@@ -29,7 +29,7 @@ from oelm.data.labelled import label_names, read_table, split_training
 from oelm.data.labelled_hub import LABELLED_SETS, known_set
 from oelm.data.labelled_sets import fixed_source, read_labelled, tokenizer_part
 from oelm.data.prepare import BusyFolderError, prepare
-from oelm.data.request import PrepareRequest
+from oelm.data.prepare_request import PrepareRequest
 from oelm.data.tokenizer import load_tokenizer
 from oelm.data.tokens import MANIFEST_FILE, TOKENIZER_FILE, read_manifest
 from oelm.experiments.matrix import Resolve
@@ -199,7 +199,7 @@ def _token_text(request: FinetuneRequest, source: TokenText, model: ModelConfig)
             f"{request.model} is not a transformers model, and only such a one is fine-tuned on token text",
             "from scratch: oelm train; from a run: oelm export RUN --out FOLDER, then --model FOLDER",
         )
-    from oelm.surgery.causal import check_causal
+    from oelm.surgery.causal_model import check_causal
     from oelm.surgery.model_folder import model_folder
 
     folder = Path(source.folder)

@@ -11,7 +11,7 @@ from oelm.base.errors import CheckpointError
 from oelm.base.files import make_folder, write_text
 from oelm.base.runtime import choose_runtime
 from oelm.config.evaluated import EVALUATION_FILE, EvaluationRequest
-from oelm.config.study import ChosenBy
+from oelm.config.study_role import ChosenBy
 from oelm.experiments.coordinate import Outcome, bring_to_records
 from oelm.experiments.evaluated_model import evaluate_models, is_answered
 from oelm.experiments.launcher import Launcher

@@ -12,7 +12,7 @@ from oelm.base.errors import CheckpointError
 from oelm.base.files import write_text
 from oelm.config.measure import Measure
 from oelm.config.settings import Settings
-from oelm.config.study import Choice, ChosenBy, Trial
+from oelm.config.study_role import Choice, ChosenBy, Trial
 from oelm.experiments.matrix import StudyRun, StudyRuns, chosen_by, main_measure
 from oelm.experiments.run_status import Status, status_of
 from oelm.experiments.study import TuningPlan

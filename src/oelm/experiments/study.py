@@ -26,13 +26,13 @@ from pydantic_core import PydanticCustomError
 
 from oelm.base.errors import ConfigError, OelmError
 from oelm.config.evaluated import EvaluationRequest
-from oelm.config.labelled import HubTask, LocalTables
+from oelm.config.labelled_data import HubTask, LocalTables
 from oelm.config.methods import parse_method
 from oelm.config.probe import Probe
 from oelm.config.request import FinetuneRequest, RunRequest, TokenText, TrainRequest
 from oelm.config.settings import Settings, located_error
 from oelm.config.yaml_file import YamlFile
-from oelm.data.request import PrepareRequest
+from oelm.data.prepare_request import PrepareRequest
 
 SET_BY_THE_STUDY = frozenset({"method", "seed", "source"})
 _EQUAL_FACTORS = 0.01

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from oelm.config.labelled import LabelledData
+from oelm.config.labelled_data import LabelledData
 from oelm.config.model import GPTConfig, HuggingFaceModel
 from oelm.config.record import FlopCounts, WeightCounts
 from oelm.config.run import RunConfig

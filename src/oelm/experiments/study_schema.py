@@ -6,9 +6,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from oelm.config.labelled import HubTask, LocalTables
+from oelm.config.labelled_data import HubTask, LocalTables
 from oelm.config.request import FinetuneRequest, TrainRequest
-from oelm.data.request import PrepareRequest
+from oelm.data.prepare_request import PrepareRequest
 from oelm.data.sources import Files, Hub, Stories
 from oelm.experiments.study import SET_BY_THE_STUDY, PreparedTokens, Study, StudyArm, TuningPlan
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, assert_never
 from torch import nn
 
 from oelm.base.errors import DataError
-from oelm.config.labelled import LabelledData
+from oelm.config.labelled_data import LabelledData
 from oelm.config.model import GPTConfig, GPTFromRun, HuggingFaceModel
 from oelm.config.probe import Probe
 from oelm.config.record import FlopCounts, LayerGeometry
@@ -87,14 +87,14 @@ def _language_model(config: RunConfig, size: GPTConfig, data_config: DataConfig)
 
 
 def _pretrained_language_model(config: RunConfig, pretrained: HuggingFaceModel, data_config: DataConfig) -> Subject:
-    from oelm.surgery import geometry
-    from oelm.surgery.causal import converted_causal, next_token_loss
+    from oelm.surgery import converted_geometry
+    from oelm.surgery.causal_model import converted_causal, next_token_loss
     from oelm.surgery.comparators import tuned
     from oelm.surgery.conversion import weight_table as converted_table
 
     data = open_tokens(data_config)
     model, _ = converted_causal(pretrained, config.method, config.seed)
-    measured = geometry.measure_geometry(model)
+    measured = converted_geometry.measure_geometry(model)
     table = tuned(model, converted_table(model), config.method.comparator, config.seed)
     task = language_modelling(config, data, next_token_loss)
     rates = measure_flops(
@@ -249,14 +249,14 @@ def _built_classifier(config: RunConfig, data: LabelledData) -> _Built:
 
 
 def _hugging_face(config: RunConfig, pretrained: HuggingFaceModel, data: LabelledData) -> _Built:
-    from oelm.surgery import geometry
+    from oelm.surgery import converted_geometry
     from oelm.surgery.comparators import tuned
     from oelm.surgery.conversion import weight_table as converted_table
     from oelm.surgery.pretrained import PretrainedReader, check_classifier, converted_classifier
 
     model, folder = converted_classifier(pretrained, data.labels, config.method, config.seed)
     check_classifier(folder, data.max_length)
-    measured = geometry.measure_geometry(model)
+    measured = converted_geometry.measure_geometry(model)
     return _Built(
         model=model,
         table=tuned(model, converted_table(model), config.method.comparator, config.seed),

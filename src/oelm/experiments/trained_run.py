@@ -7,7 +7,7 @@ from torch import nn
 
 from oelm.base.errors import CheckpointError, ConfigError
 from oelm.base.files import read_json, writing_folder
-from oelm.config.labelled import LabelledData
+from oelm.config.labelled_data import LabelledData
 from oelm.config.model import GPTConfig, HuggingFaceModel
 from oelm.config.run import DataConfig, RunConfig
 from oelm.config.settings import fingerprint
@@ -88,7 +88,7 @@ def export_run(folder: Path | str, out: Path | str, checkpoint: str = "last") ->
 
 def load_finetuned(config: RunConfig, pretrained: HuggingFaceModel, weights: Path) -> tuple[Any, Path]:
     """The fine-tuned PreTrainedModel of a run, comparators merged, and the folder that it was made from."""
-    from oelm.surgery.causal import converted_causal
+    from oelm.surgery.causal_model import converted_causal
     from oelm.surgery.comparators import merge, tuned
     from oelm.surgery.conversion import weight_table
     from oelm.surgery.pretrained import converted_classifier

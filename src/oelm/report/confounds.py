@@ -12,7 +12,7 @@ from itertools import combinations
 from oelm.config.method import From
 from oelm.config.methods import CARRIED, carried
 from oelm.config.run import RunConfig
-from oelm.config.study import Tuning
+from oelm.config.study_role import Tuning
 from oelm.report.arms import (
     Arm,
     choose_control,

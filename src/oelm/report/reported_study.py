@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from oelm.config.labelled import LabelledData
+from oelm.config.labelled_data import LabelledData
 from oelm.config.measure import Bilingual, Measure
 from oelm.config.model import GPTConfig
 from oelm.config.original_study import CONTRADICTIONS

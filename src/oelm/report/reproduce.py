@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from oelm.config.labelled import HubTask, LabelledData
+from oelm.config.labelled_data import HubTask, LabelledData
 from oelm.config.methods import METHODS
 from oelm.config.model import SIZES, GPTConfig, GPTFromRun, HuggingFaceModel, Style
 from oelm.config.probe import Probe

@@ -11,7 +11,7 @@ from oelm.config.measure import Measure
 from oelm.config.record import Environment, Record
 from oelm.config.registered import AMENDMENTS, PLAN_FILE, RegisteredPlan, file_digest
 from oelm.config.settings import fingerprint
-from oelm.config.study import ChosenBy, PlanStamp
+from oelm.config.study_role import ChosenBy, PlanStamp
 from oelm.report.arms import (
     Arm,
     decides_the_problem,

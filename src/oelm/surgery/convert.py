@@ -14,8 +14,8 @@ from oelm.method.freezing import chosen, frozen_names
 from oelm.method.geometry import gram_error, row_norm
 from oelm.method.weights import Weight
 from oelm.surgery.architectures import Architecture, set_architecture
-from oelm.surgery.audit import Audit, SideAudit, SiteAudit
 from oelm.surgery.conversion import Conversion, digests_of, freeze
+from oelm.surgery.conversion_report import Audit, SideAudit, SiteAudit
 from oelm.surgery.damage import Damage, answers
 from oelm.surgery.operation import Operation, parse_operation, refuse_comparator
 from oelm.surgery.rewrite import new_matrices, refuse_impossible

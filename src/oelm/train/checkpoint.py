@@ -6,6 +6,7 @@ checkpoint/damaged-step-00000200/   one that was passed over on resume; it goes 
 """
 
 import json
+import math
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -72,6 +73,13 @@ class Progress:
         self.training_seconds += seconds
         if timed:
             self.step_seconds.append(seconds)
+
+    def note_gradient(self, norm: float) -> None:
+        """The norm of an update that was made; one that is not finite was skipped, and is counted."""
+        if math.isfinite(norm):
+            self.gradient_norm = norm
+        else:
+            self.skipped_steps += 1
 
     def clear_window(self) -> None:
         """Begin the next step event."""

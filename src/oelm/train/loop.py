@@ -15,7 +15,7 @@ from oelm.config.run import RunConfig
 from oelm.method.freezing import frozen_names
 from oelm.tasks.task import Task
 from oelm.train.checkpoint import Checkpoints, Progress
-from oelm.train.engine import Engine
+from oelm.train.engine import Engine, Update
 from oelm.train.folder import EventLog
 from oelm.train.observers import Emit
 from oelm.train.schedule import learning_rate
@@ -52,17 +52,11 @@ def train(
         lr = learning_rate(config.optim, step, steps)
         engine.accumulate(task, step, stop=stop.signal is not None)
         update = engine.update(lr)
-        _require_finite(update.loss, "loss", step + 1, config)
-        skipped = not math.isfinite(update.gradient_norm)
-        if engine.loss_scale is None or engine.loss_scale.exhausted:
-            _require_finite(update.gradient_norm, "gradient", step + 1, config)
+        _refuse_divergence(engine, update, step + 1, config)
         engine.runtime.synchronise()
         seconds = time.perf_counter() - clock
         progress.advance(loss=update.loss, tokens=update.tokens, seconds=seconds, timed=step >= first_timed)
-        if skipped:
-            progress.skipped_steps += 1
-        else:
-            progress.gradient_norm = update.gradient_norm
+        progress.note_gradient(update.gradient_norm)
 
         last = progress.step == steps
         if progress.step % machine.log_every == 0 or last:
@@ -93,6 +87,13 @@ def _freeze(engine: Engine, frozen: frozenset[str], step: int, emit: Emit) -> No
                 newly_frozen=tuple(sorted(frozen - before)),
             )
         )
+
+
+def _refuse_divergence(engine: Engine, update: Update, step: int, config: RunConfig) -> None:
+    """Under a loss scale a gradient may overflow: the step is skipped and the scale lowered, while that helps."""
+    _require_finite(update.loss, "loss", step, config)
+    if engine.loss_scale is None or engine.loss_scale.exhausted:
+        _require_finite(update.gradient_norm, "gradient", step, config)
 
 
 def _require_finite(value: float, what: str, step: int, config: RunConfig) -> None:

@@ -10,7 +10,6 @@ import torch
 from oelm.base.runtime import Runtime, choose_runtime
 from oelm.bench.bench_record import BenchRecord, PaperRow, Parallel, Preparing, Profile, Scaling, StepBench
 from oelm.bench.device_peak import MatrixProduct
-from oelm.bench.measure import measure_steps
 from oelm.bench.paper import paper_rows
 from oelm.bench.parallel import measure_parallel
 from oelm.bench.peers import require_compiler
@@ -19,6 +18,7 @@ from oelm.bench.profile import measure_profile
 from oelm.bench.rounds import Emit
 from oelm.bench.scaling import measure_scaling
 from oelm.bench.spec import BenchRequest, BenchSpec, What, specs_of
+from oelm.bench.timed_steps import measure_steps
 from oelm.config.run import Precision
 from oelm.train.provenance import environment
 
