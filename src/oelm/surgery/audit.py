@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from oelm.config.method import Pretrained, Scale
+from oelm.method.extras import rows_of
 from oelm.method.freezing import describe
 from oelm.surgery.architectures import Attention
 from oelm.surgery.damage import Damage
@@ -80,10 +81,12 @@ def _heading(audit: Audit) -> list[str]:
     kinds = {kind: sum(site.kind is kind for site in audit.sites) for kind in Attention}
     found = ", ".join(f"{count} {kind}" for kind, count in kinds.items() if count)
     biases = "Q/K biases train" if audit.train_biases else "Q/K biases frozen with them"
+    extras = ", ".join(row.what for row in rows_of(method.extras))
     return [
         f"{method.name} on {audit.model}, seed {audit.seed}",
         f"attention found: {found}",
         f"Q and K: {_made(audit.operation)}; {describe(method.plan)}" + (f"; {biases}" if method.plan else ""),
+        *([f"added to attention, and trained: {extras}"] if extras else []),
     ]
 
 

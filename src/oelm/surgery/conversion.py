@@ -110,7 +110,7 @@ def weight_table(model: PreTrainedModel) -> tuple[Weight, ...]:
     """The table of a converted model, for `frozen_names` and the training loop."""
     conversion = conversion_of(model)
     sites = open_sites(model, conversion.attention)
-    return build_table(model, sites, conversion.operation.method.plan, train_biases=conversion.train_biases)
+    return build_table(model, sites, conversion.operation.method, train_biases=conversion.train_biases)
 
 
 def digests_of(model: nn.Module, names: Iterable[str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from torch import Tensor
 from oelm.base.errors import ConfigError
 from oelm.config.method import Always, KeySource, Method, Pretrained, Projection, Scale
 from oelm.config.methods import parse_method
-from oelm.method.extras import rows_of
+from oelm.method.extras import CHANGES_THE_START
 from oelm.method.projections import gain
 from oelm.surgery.orthogonal import head_norms, row_norms
 
@@ -27,7 +27,8 @@ class Operation:
     @property
     def keeps_function(self) -> bool:
         """Whether the model still computes what it did."""
-        return self.pretrained is not None and self.pretrained.keeps_function
+        starts_alike = not self.method.extras.changed & CHANGES_THE_START
+        return self.pretrained is not None and self.pretrained.keeps_function and starts_alike
 
     def directions(self, w_HKD: Tensor) -> Tensor:
         """The rows brought to norm 1: each head by its root mean square, or each row where lengths differ by design."""
@@ -97,13 +98,11 @@ def _refuse_what_attention_cannot_run(method: Method, pretrained: Pretrained | N
 
 def _refuse_parts(method: Method) -> None:
     """Parts of our attention that Hugging Face's has not."""
-    inside = [row.what for row in rows_of(method.extras)]
-    inside += ["uniform mean instead of logits"] if method.blind else []
-    inside += ["Q/K width of its own"] if method.thin is not None else []
-    if inside:
+    if method.blind or method.thin is not None:
+        part = "uniform mean instead of logits" if method.blind else "Q/K width of its own"
         raise ConfigError(
-            f"{method.name} has a {inside[0]} in its attention, and Hugging Face's attention has no place for one",
-            "take the method without extras, such as oelm, or train it in oelm's own GPT",
+            f"{method.name} has a {part} in its attention, and Hugging Face's attention has no place for one",
+            "take another method, such as oelm, or train it in oelm's own GPT",
         )
     if method.one_draw:
         raise ConfigError(

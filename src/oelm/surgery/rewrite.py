@@ -10,7 +10,9 @@ from torch import Tensor
 from oelm.base.errors import ConfigError
 from oelm.base.runtime import generator_for
 from oelm.config.method import KeySource, Pretrained, Projection, Scale
+from oelm.method.extras import rows_of
 from oelm.method.projections import PROJECTIONS, HeadShape, key_heads
+from oelm.surgery.architectures import ROTARY
 from oelm.surgery.operation import Operation
 from oelm.surgery.orthogonal import exact_heads, head_norms, polar_heads, qr_heads, smallest_singular_share
 from oelm.surgery.sites import Projector, Site
@@ -20,8 +22,17 @@ _FULL_RANK = 1e-8
 
 
 def refuse_impossible(operation: Operation, site: Site) -> None:
-    """Refuse keys that have no query of their own to take after, and more orthogonal rows than there is room for."""
+    """Refuse keys that have no query of their own to take after, and more orthogonal rows than there is room for.
+
+    And extras where something comes before them that comes after them in our GPT.
+    """
     method = operation.method
+    if rows_of(method.extras) and site.between not in ("", ROTARY):
+        raise ConfigError(
+            f"{method.name}: {site.between} stand between the projections and their product, and extras would not be "
+            "what they are elsewhere",
+            "take the method without extras, such as keep or oelm",
+        )
     if operation.pretrained is Pretrained.KEEP:
         return
     if quantised := next((side for side in site.sides if not side.is_plain), None):
