@@ -145,7 +145,8 @@ def test_a_conversion_runs_it(field: str) -> None:
     """From the first forward pass on where the table says so, and after training wherever it has tensors."""
     model = tiny("gpt2")
     before = logits(model, "gpt2")
-    convert(model, f"keep+{MODIFIERS[field]}")
+    audit = convert(model, f"keep+{MODIFIERS[field]}")
+    assert ("kept by oelm's training loop" in str(audit)) == (field in {"layer_lr", "query_key_lr"})
     assert (disagreement(logits(model, "gpt2"), before) > 1e-3) == (field in CHANGES_THE_START)
     added = {name: tensor for name, tensor in model.named_parameters() if ".oelm." in name}
     embolden(nn.ParameterList(added.values()))

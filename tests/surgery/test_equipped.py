@@ -1,6 +1,7 @@
 """Extras inside Hugging Face attention: the same logits as our own GPT, and twins that must not have them."""
 
 import copy
+import re
 from pathlib import Path
 
 import peft
@@ -10,22 +11,24 @@ import torch.nn.functional as F
 import transformers
 from tests.builders import LLAMA, SMALL, bold_model, embolden, random_tokens, relative_error
 from tests.model.test_llama import exact
-from tests.surgery.models import MODELS, bert, disagreement, inputs, logits, rounding, tiny
+from tests.surgery.models import MODELS, bert, decoder, disagreement, expected_frozen, inputs, logits, rounding, tiny
 from torch import Tensor, nn
 
-from oelm.base.errors import CheckpointError, ConfigError
+from oelm.base.errors import CheckpointError, ConfigError, FreezeError
 from oelm.config.model import GPTConfig
 from oelm.evaluate.generation import Sampling, generate
 from oelm.method.extras import SIDES, rows_of
+from oelm.method.geometry import gram_error
 from oelm.method.weights import QUERY_KEY_SIDE
 from oelm.surgery.architectures import ROTARY, architecture_named
-from oelm.surgery.conversion import weight_table
+from oelm.surgery.conversion import check_frozen, weight_table
 from oelm.surgery.convert import convert
 from oelm.surgery.export import as_transformers
 from oelm.surgery.sites import open_sites
 from oelm.surgery.storage import load, save
 
 EXTRAS = ("shift", "gain", "norm", "bias", "core", "rank=2", "shift+norm+bias+core+rank=2")
+FRAMES = ("oelm-frame", "oelm-lowrank", "oelm-frame+core+rolled+strided")
 ATTENTION = {SMALL.style: "transformer.h.{}.attn.oelm.", LLAMA.style: "model.layers.{}.self_attn.oelm."}
 
 
@@ -33,11 +36,11 @@ def added(model: nn.Module) -> dict[str, nn.Parameter]:
     return {name: parameter for name, parameter in model.named_parameters() if ".oelm." in name}
 
 
-def equipped_like(extras: str, config: GPTConfig) -> tuple[nn.Module, transformers.PreTrainedModel]:
+def equipped_like(method: str, config: GPTConfig) -> tuple[nn.Module, transformers.PreTrainedModel]:
     """Our GPT with extras, and the same without them exported, converted and given the same tensors."""
-    ours, theirs = bold_model(f"oelm+{extras}", config), exact(as_transformers(bold_model("oelm", config)))
+    ours, theirs = bold_model(method, config), exact(as_transformers(bold_model("oelm", config)))
     assert isinstance(theirs, transformers.PreTrainedModel)
-    convert(theirs, f"keep+{extras}")
+    convert(theirs, method.replace("oelm+", "keep+"))
     copied = 0
     for layer, block in enumerate(ours.blocks):
         for name, parameter in block.attention.named_parameters():
@@ -49,9 +52,9 @@ def equipped_like(extras: str, config: GPTConfig) -> tuple[nn.Module, transforme
 
 
 @pytest.mark.parametrize("config", [SMALL, LLAMA], ids=["gpt2", "llama"])
-@pytest.mark.parametrize("extras", EXTRAS)
-def test_logits_are_those_of_our_gpt(extras: str, config: GPTConfig) -> None:
-    ours, theirs = equipped_like(extras, config)
+@pytest.mark.parametrize("method", [*(f"oelm+{extras}" for extras in EXTRAS), *FRAMES])
+def test_logits_are_those_of_our_gpt(method: str, config: GPTConfig) -> None:
+    ours, theirs = equipped_like(method, config)
     plain, tokens = bold_model("oelm", config), random_tokens(config, 2, 12)
     with torch.no_grad():
         assert relative_error(theirs(tokens).logits, ours(tokens)) < 1e-9
@@ -122,10 +125,13 @@ def test_grouped_queries_have_tensors_by_their_own_heads() -> None:
     assert (sizes["q_update.up.weight"], sizes["k_update.up.weight"]) == ((24, 2), (12, 2))
 
 
-@pytest.mark.parametrize("name", ["bert", "gpt2", "llama"])
-def test_train_save_load(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [*((name, "keep+shift+gain+bias+core+rank=2") for name in ("bert", "gpt2", "llama")), ("gpt2", "oelm-lowrank")],
+)
+def test_train_save_load(name: str, method: str, tmp_path: Path) -> None:
     model = tiny(name)
-    convert(model, "keep+shift+gain+bias+core+rank=2")
+    convert(model, method)
     start = {n: p.detach().clone() for n, p in model.named_parameters()}
     optimiser = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-2)
     for _ in range(3):  # B is zero at first, so A learns in the second step only
@@ -142,7 +148,7 @@ def test_train_save_load(name: str, tmp_path: Path) -> None:
     plain = type(model).from_pretrained(tmp_path, dtype=torch.float64).eval()
     assert disagreement(logits(plain, name), logits(model, name)) > 1e-3
     for other in (plain, model):
-        with pytest.raises(ConfigError, match=r"converted before, as keep\+shift.*oelm\.load"):
+        with pytest.raises(ConfigError, match=rf"converted before, as {re.escape(method)},.*oelm\.load"):
             convert(other, "keep")
 
 
@@ -163,7 +169,7 @@ def test_a_folder_without_them_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("extras", ["core+gain+norm", "shift+gain"])
 def test_generation(extras: str, config: GPTConfig) -> None:
     """With the cache where it holds all that is needed; without it, or not at all, where keys are shifted."""
-    ours, theirs = equipped_like(extras, config)
+    ours, theirs = equipped_like(f"oelm+{extras}", config)
     prompt = random_tokens(config, 1, 4)
     expected = list(generate(ours, prompt[0].tolist(), tokens=6, sampling=Sampling(temperature=0)))
     settings = {"max_new_tokens": 6, "do_sample": False, "eos_token_id": None, "pad_token_id": 0}
@@ -208,3 +214,31 @@ def test_an_adapter_alone_is_not_saved(tmp_path: Path) -> None:
     adapted = peft.get_peft_model(model, peft.LoraConfig(target_modules=["value"]))
     with pytest.raises(CheckpointError, match="extras inside this model's attention would be lost"):
         save(adapted, tmp_path)
+
+
+def test_a_frame_is_stored_and_never_trained() -> None:
+    model = tiny("gpt2")
+    audit = convert(model, "oelm-lowrank")
+    assert audit.worst_gram_error < 1e-12
+    assert {name for name, p in model.named_parameters() if not p.requires_grad} == expected_frozen("gpt2")
+    assert "frames stored as frozen matrices" in str(audit)
+    for site in open_sites(model):
+        assert torch.equal(site.query.w_HKD.flatten(0, 1), torch.eye(24, dtype=torch.float64))
+        assert torch.equal(site.key.w_HKD, site.query.w_HKD)
+    model.transformer.h[1].attn.c_attn.q.weight.data[0, 0] = 2
+    with pytest.raises(FreezeError, match=r"h\.1\.attn\.c_attn\.q\.weight has changed"):
+        check_frozen(model)
+
+
+def test_one_side_may_be_a_frame() -> None:
+    model = tiny("bert")
+    convert(model, "oelm-q+freeze=k+layers=1")
+    frozen = {name for name, p in model.named_parameters() if not p.requires_grad}
+    assert frozen == {n for n in expected_frozen("bert") if ".query." in n or ".layer.1.attention.self.key." in n}
+    assert all(gram_error(site.query.w_HKD) < 1e-12 for site in open_sites(model))
+
+
+def test_a_frame_without_room_is_refused() -> None:
+    wide = decoder("Gemma", head_dim=8)
+    with pytest.raises(ConfigError, match="no room for 32 orthogonal rows of width 24"):
+        convert(wide, "oelm-q")

@@ -143,7 +143,7 @@ def _rewritten(operation: Operation, sites: tuple[Site, ...], table: tuple[Weigh
     plan: FreezingPlan | None = operation.method.plan
     if plan is None:
         return every
-    covered = {weight.name for weight in chosen(plan, table)}
+    covered = {weight.name for weight in (*chosen(plan, table), *(row for row in table if row.fixed))}
     names = {name for name in every if f"{name}.weight" in covered}
     if operation.is_exact:  # one without the other would change the logits
         names |= {side.name for site in sites for side in site.sides if names & {site.query.name, site.key.name}}

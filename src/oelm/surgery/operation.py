@@ -39,7 +39,7 @@ class Operation:
     def makes_orthogonal(self, projection: Projection) -> bool:
         """Each head's rows come out orthogonal."""
         if self.pretrained is None:
-            return projection in (Projection.HEADWISE_ORTHOGONAL, Projection.GLOBAL_ORTHOGONAL)
+            return projection not in (Projection.NORMAL, Projection.XAVIER)
         return self.pretrained is not Pretrained.KEEP
 
     def unit_gain(self, projection: Projection, model_width: int) -> float:
@@ -72,17 +72,13 @@ def refuse_comparator(method: Method) -> None:
 def _refuse_what_attention_cannot_run(method: Method, pretrained: Pretrained | None) -> None:
     _refuse_parts(method)
     plan = method.plan
-    if Projection.COORDINATE_FRAME in (method.query, method.key):
-        raise ConfigError(
-            f"{method.name} leaves a matrix out, and Hugging Face's attention always multiplies by one",
-            "take oelm (frozen, stored), or train it in oelm's own GPT",
-        )
     if plan is not None and 0 < plan.ffn_share < 1:
         raise ConfigError(
             f"{method.name} freezes {plan.ffn_share:.3g} of each FFN, and its weights cannot be frozen in part",
             "freeze Q and K only (oelm) or the whole FFN too (oelm-ffn)",
         )
-    if method.key_source is not KeySource.OWN and (plan is None or not isinstance(plan.when, Always)):
+    frozen = method.query is Projection.COORDINATE_FRAME or (plan is not None and isinstance(plan.when, Always))
+    if method.key_source is not KeySource.OWN and not frozen:
         raise ConfigError(
             f"{method.name}: a {method.key_source} key is stored beside the query here, and training would part them",
             "freeze both for good (oelm+tied), or train it in oelm's own GPT",
