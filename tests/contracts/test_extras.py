@@ -2,15 +2,15 @@
 
 import pytest
 import torch
-from tests.builders import LLAMA, SMALL, VARIETY, bold_model, built, random_tokens, relative_error
-from tests.surgery.models import gpt2
-from torch import Tensor
+from tests.builders import LLAMA, SMALL, VARIETY, bold_model, built, embolden, random_tokens, relative_error
+from tests.surgery.models import disagreement, logits, tiny
+from torch import Tensor, nn
 
 from oelm.base.errors import ConfigError
 from oelm.config.method import Extras, Method
 from oelm.config.methods import CARRIED, control_of, parse_method
 from oelm.config.model import GPTConfig
-from oelm.method.extras import EXTRAS, OF_TRAINING, SIDES, Exported, extra_tensors, rows_of
+from oelm.method.extras import CHANGES_THE_START, EXTRAS, OF_TRAINING, SIDES, Exported, extra_tensors, rows_of
 from oelm.method.weights import QUERY_KEY_SIDE
 from oelm.model.attention import Attention
 from oelm.model.gpt import GPT
@@ -141,10 +141,13 @@ def test_an_export_runs_it_or_refuses_it(field: str, config: GPTConfig) -> None:
 
 
 @pytest.mark.parametrize("field", Extras.model_fields)
-def test_a_conversion_runs_it_or_refuses_it(field: str) -> None:
-    name = f"oelm+{MODIFIERS[field]}"
-    if field in OF_TRAINING - {"gain_start"}:
-        assert convert(gpt2(), name).operation.method.extras.changed == {field}
-    else:
-        with pytest.raises(ConfigError, match="Hugging Face's attention has no place"):
-            convert(gpt2(), name)
+def test_a_conversion_runs_it(field: str) -> None:
+    """From the first forward pass on where the table says so, and after training wherever it has tensors."""
+    model = tiny("gpt2")
+    before = logits(model, "gpt2")
+    audit = convert(model, f"keep+{MODIFIERS[field]}")
+    assert ("kept by oelm's training loop" in str(audit)) == (field in {"layer_lr", "query_key_lr"})
+    assert (disagreement(logits(model, "gpt2"), before) > 1e-3) == (field in CHANGES_THE_START)
+    added = {name: tensor for name, tensor in model.named_parameters() if ".oelm." in name}
+    embolden(nn.ParameterList(added.values()))
+    assert (disagreement(logits(model, "gpt2"), before) > 1e-3) == (field not in {"layer_lr", "query_key_lr"})

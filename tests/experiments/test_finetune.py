@@ -176,6 +176,22 @@ def test_comparators_are_arms_like_others(folder: Path, tmp_path: Path, model: s
     assert not any("lora" in name for name in plain.state_dict())
 
 
+@pytest.mark.parametrize(("model", "method"), [("gpt2", "keep+shift+gain+rank=2+qk-lr=0.3"), ("bert", "oelm-core")])
+def test_extras_are_counted_trained_and_exported(folder: Path, tmp_path: Path, model: str, method: str) -> None:
+    config = resolve_finetune(request(folder, model=str(folder / model), method=method, epochs=0.5))
+    record = run(config, tmp_path / "run", resume=False, console=Console(quiet=True))
+    assert record is not None
+    assert record.audit.unchanged
+    counted = {row.role: row.trained for row in record.counts.roles}
+    assert counted["key shift"] == counted["logit gain"] > 0
+    assert planned_counts(config) == record.counts
+    export_run(tmp_path / "run", tmp_path / "out")
+    weights = load_file(max((tmp_path / "run" / "checkpoint").glob("step-*")) / MODEL)
+    added = {name: p for name, p in oelm.load(tmp_path / "out").named_parameters() if ".oelm." in name}
+    assert added
+    assert all(parameter.equal(weights[name]) for name, parameter in added.items())
+
+
 def test_a_pretrained_model_is_kept_by_default(folder: Path) -> None:
     assert resolve_finetune(request(folder)).method.name == "keep"
     scratch = request(folder, model="gpt", size="tiny", tokenizer=str(tokens() / "tokenizer.json"))
@@ -233,8 +249,8 @@ def test_our_gpt_from_a_run_and_from_scratch(folder: Path, tmp_path: Path) -> No
 
 
 def test_refusals_name_the_fix(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="key shift"):
-        finished(request(folder, method="oelm-core"), tmp_path / "a")
+    with pytest.raises(ConfigError, match="uniform mean"):
+        finished(request(folder, method="blind"), tmp_path / "a")
     with pytest.raises(ConfigError, match="needs a tokenizer"):
         resolve_finetune(request(folder, model="gpt"))
     with pytest.raises(DataError, match="the Hub cannot give that model"):

@@ -269,24 +269,12 @@ def test_bert_base_converted() -> None:
     assert "109,484,547 weights: 95,310,339 trained, 14,174,208 frozen (12.9%)" in str(audit)
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if METHODS[name].extras.shift])
-def test_extras_are_refused(method: str) -> None:
-    with pytest.raises(ConfigError, match="Hugging Face's attention"):
-        convert(tiny("bert"), method)
-
-
 @pytest.mark.parametrize(
     ("method", "problem"),
     [
-        ("oelm+gain", "logit gain"),
-        ("oelm+core", "core"),
-        ("oelm+rank=2", "low-rank update"),
-        ("oelm+norm", "norm of queries and keys"),
-        ("oelm+bias", "Q/K bias of its own"),
         ("oelm+thin=4", "Q/K width of its own"),
         ("oelm+one-draw", "one draw, which is for models from scratch"),
         ("blind", "uniform mean instead of logits"),
-        ("oelm-q", "leaves a matrix out"),
         ("oelm+freeze=0.25", "cannot be frozen in part"),
         ("orthogonal-trained+tied", "training would part them"),
         ("oelm+tied+until=0.5", "training would part them"),

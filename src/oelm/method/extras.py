@@ -5,8 +5,9 @@
     q_h <- q_h / rms(q_h),   k_h <- k_h / rms(k_h)                     norm
     q_h <- exp(g_h) q_h,   q_h <- S_h^T q_h                            gain, core
 
-They enter in this order, before rotary positions. `model/attention.py` computes the same in fewer passes, and a test
-holds it to these rows. Which of them a fair control has too stands in `config/methods.py`, which loads no torch.
+They enter in this order, before rotary positions. `surgery/equipped.py` runs these rows in other people's models;
+`model/attention.py` computes the same in fewer passes, and a test holds it to them. Which of them a fair control has
+too stands in `config/methods.py`, which loads no torch.
 """
 
 # B batch  T time  D model width  H heads  K head width of Q and K  E = H K  R rank
@@ -37,9 +38,10 @@ Own = Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class ExtraTensor:
-    """A trained tensor, by its name within attention; `start` makes its values at init."""
+    """A trained tensor, by its name within attention, of queries or of keys; `start` makes its values at init."""
 
     name: str
+    side: Side
     role: Role
     size: Size
     start: Callable[[Size, Generator], Tensor]
@@ -62,7 +64,7 @@ class Extra:
 
     what: str
     """Its name in messages."""
-    tensors: Callable[[Extras, HeadShape], Iterable[ExtraTensor]] = lambda _extras, _shape: ()
+    tensors: Callable[[Extras, HeadShape], Iterable[ExtraTensor]]
     enter: Callable[[Side, Tensor, Tensor, Own], Tensor]
     """Queries or keys y (B, T, H, K) of the input x (B, T, D) after it."""
     exported: Exported
@@ -82,8 +84,8 @@ def _low_rank_tensors(extras: Extras, shape: HeadShape) -> Iterator[ExtraTensor]
     """A has unit rows in expectation and B is zero: so is the update at init."""
     rank, inner = extras.rank, shape.heads * shape.head_width
     for side in SIDES:
-        yield ExtraTensor(f"{side}_update.down.weight", Role.LOW_RANK, (rank, shape.model_width), _unit_rows)
-        yield ExtraTensor(f"{side}_update.up.weight", Role.LOW_RANK, (inner, rank), _zeros)
+        yield ExtraTensor(f"{side}_update.down.weight", side, Role.LOW_RANK, (rank, shape.model_width), _unit_rows)
+        yield ExtraTensor(f"{side}_update.up.weight", side, Role.LOW_RANK, (inner, rank), _zeros)
 
 
 def _add_low_rank(side: Side, y_BTHK: Tensor, x_BTD: Tensor, own: Own) -> Tensor:
@@ -93,7 +95,7 @@ def _add_low_rank(side: Side, y_BTHK: Tensor, x_BTD: Tensor, own: Own) -> Tensor
 
 def _bias_tensors(_: Extras, shape: HeadShape) -> Iterator[ExtraTensor]:
     for side in SIDES:
-        yield ExtraTensor(f"{side}_bias_E", Role.BIAS, (shape.heads * shape.head_width,), _zeros)
+        yield ExtraTensor(f"{side}_bias_E", side, Role.BIAS, (shape.heads * shape.head_width,), _zeros)
 
 
 def _add_bias(side: Side, y_BTHK: Tensor, _x_BTD: Tensor, own: Own) -> Tensor:
@@ -101,7 +103,7 @@ def _add_bias(side: Side, y_BTHK: Tensor, _x_BTD: Tensor, own: Own) -> Tensor:
 
 
 def _shift_tensors(_: Extras, shape: HeadShape) -> Iterator[ExtraTensor]:
-    yield ExtraTensor("shift_H", Role.SHIFT, (shape.heads,), _spread)
+    yield ExtraTensor("shift_H", "k", Role.SHIFT, (shape.heads,), _spread)
 
 
 def _shift_keys(side: Side, y_BTHK: Tensor, _x_BTD: Tensor, own: Own) -> Tensor:
@@ -112,6 +114,10 @@ def _shift_keys(side: Side, y_BTHK: Tensor, _x_BTD: Tensor, own: Own) -> Tensor:
     return (1 - m_H1) * y_BTHK + m_H1 * torch.cat([y_BTHK[:, :1], y_BTHK[:, :-1]], dim=1)
 
 
+def _no_tensors(_extras: Extras, _shape: HeadShape) -> tuple[ExtraTensor, ...]:
+    return ()
+
+
 def _norm(_side: Side, y_BTHK: Tensor, _x_BTD: Tensor, _own: Own) -> Tensor:
     return F.rms_norm(y_BTHK, y_BTHK.shape[-1:], eps=NORM_EPSILON)
 
@@ -119,7 +125,7 @@ def _norm(_side: Side, y_BTHK: Tensor, _x_BTD: Tensor, _own: Own) -> Tensor:
 def _gain_tensors(extras: Extras, shape: HeadShape) -> Iterator[ExtraTensor]:
     log_start = math.log(extras.gain_start)
     yield ExtraTensor(
-        "gain_H", Role.GAIN, (shape.heads,), lambda size, _: torch.full(size, log_start, dtype=torch.float64)
+        "gain_H", "q", Role.GAIN, (shape.heads,), lambda size, _: torch.full(size, log_start, dtype=torch.float64)
     )
 
 
@@ -128,7 +134,7 @@ def _scale_queries(side: Side, y_BTHK: Tensor, _x_BTD: Tensor, own: Own) -> Tens
 
 
 def _core_tensors(_: Extras, shape: HeadShape) -> Iterator[ExtraTensor]:
-    yield ExtraTensor("core_HKK", Role.CORE, (shape.heads, shape.head_width, shape.head_width), _identity)
+    yield ExtraTensor("core_HKK", "q", Role.CORE, (shape.heads, shape.head_width, shape.head_width), _identity)
 
 
 def _through_core(side: Side, y_BTHK: Tensor, _x_BTD: Tensor, own: Own) -> Tensor:
@@ -157,7 +163,7 @@ EXTRAS: Mapping[str, Extra] = {
     "rank": Extra(what="low-rank update", tensors=_low_rank_tensors, enter=_add_low_rank, exported=_FOLDED),
     "bias": Extra(what="Q/K bias of its own", tensors=_bias_tensors, enter=_add_bias, exported=_FOLDED),
     "shift": Extra(what="key shift", tensors=_shift_tensors, enter=_shift_keys, exported=Exported.RUN),
-    "norm": Extra(what="norm of queries and keys", enter=_norm, exported=Exported.REFUSED),
+    "norm": Extra(what="norm of queries and keys", tensors=_no_tensors, enter=_norm, exported=Exported.REFUSED),
     "gain": Extra(what="logit gain", tensors=_gain_tensors, enter=_scale_queries, exported=_FOLDED),
     "core": Extra(what="core", tensors=_core_tensors, enter=_through_core, exported=_FOLDED),
 }
@@ -165,3 +171,6 @@ EXTRAS: Mapping[str, Extra] = {
 
 OF_TRAINING = frozenset({"gain_start", "layer_lr", "query_key_lr"})
 """The fields without a row: how a model starts and learns. A trained one has nothing of them left."""
+
+CHANGES_THE_START = frozenset({"shift", "norm", "gain_start"})
+"""The fields with which a model starts as another function; all other extras start as nothing."""

@@ -79,7 +79,8 @@ class Architecture:
         return tuple(dict.fromkeys(place.stack for place in self.places.values()))
 
 
-_ROTARY = "rotary positions"
+ROTARY = "rotary positions"
+"""What may stand between where extras are added: they come before it."""
 _NORMED = "a norm of q and k, and rotary positions"
 
 _BERT = Architecture(
@@ -100,7 +101,7 @@ _LLAMA = Architecture(
     value=r"self_attn\.v_proj",
     output=r"self_attn\.o_proj",
     ffn=r"mlp\.(gate|up|down)_proj",
-    between=_ROTARY,
+    between=ROTARY,
 )
 _BART = Architecture(
     names=("bart", "mbart", "whisper"),
@@ -181,7 +182,7 @@ ARCHITECTURES = (
         value=r"attn\.Wqkv\.v",
         output=r"attn\.Wo",
         ffn=r"mlp\.W[io]",
-        between=_ROTARY,
+        between=ROTARY,
     ),
     Architecture(
         names=("gpt2",),
@@ -230,7 +231,7 @@ ARCHITECTURES = (
         value=r"attention\.query_key_value\.v",
         output=r"attention\.dense",
         ffn=r"mlp\.dense_(h_to_4h|4h_to_h)",
-        between=_ROTARY,
+        between=ROTARY,
     ),
     Architecture(
         names=("opt",),

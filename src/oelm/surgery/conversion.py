@@ -47,7 +47,7 @@ class Conversion:
     def is_for_good(self) -> bool:
         """Frozen tensors stay so: under a calendar they may move."""
         plan = self.operation.method.plan
-        return plan is not None and isinstance(plan.when, Always)
+        return plan is None or isinstance(plan.when, Always)
 
     def marker(self) -> dict[str, Any]:
         """As plain data, for the model's config."""
@@ -110,7 +110,7 @@ def weight_table(model: PreTrainedModel) -> tuple[Weight, ...]:
     """The table of a converted model, for `frozen_names` and the training loop."""
     conversion = conversion_of(model)
     sites = open_sites(model, conversion.attention)
-    return build_table(model, sites, conversion.operation.method.plan, train_biases=conversion.train_biases)
+    return build_table(model, sites, conversion.operation.method, train_biases=conversion.train_biases)
 
 
 def digests_of(model: nn.Module, names: Iterable[str]) -> dict[str, str]:

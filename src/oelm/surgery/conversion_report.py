@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from oelm.config.method import Pretrained, Scale
+from oelm.config.method import Pretrained, Projection, Scale
+from oelm.method.extras import rows_of
 from oelm.method.freezing import describe
 from oelm.surgery.architectures import Attention
 from oelm.surgery.damage import Damage
@@ -80,10 +81,16 @@ def _heading(audit: Audit) -> list[str]:
     kinds = {kind: sum(site.kind is kind for site in audit.sites) for kind in Attention}
     found = ", ".join(f"{count} {kind}" for kind, count in kinds.items() if count)
     biases = "Q/K biases train" if audit.train_biases else "Q/K biases frozen with them"
+    stores_frames = Projection.COORDINATE_FRAME in (method.query, method.key)
+    frozen = ["frames stored as frozen matrices"] if stores_frames else []
+    frozen += [describe(method.plan)] if method.plan or not stores_frames else []
+    extras = ", ".join(row.what for row in rows_of(method.extras))
     return [
         f"{method.name} on {audit.model}, seed {audit.seed}",
         f"attention found: {found}",
-        f"Q and K: {_made(audit.operation)}; {describe(method.plan)}" + (f"; {biases}" if method.plan else ""),
+        f"Q and K: {_made(audit.operation)}; {'; '.join(frozen)}"
+        + (f"; {biases}" if method.plan or stores_frames else ""),
+        *([f"added to attention, and trained: {extras}"] if extras else []),
     ]
 
 
@@ -115,7 +122,10 @@ def _totals(audit: Audit) -> list[str]:
         lines.append(f"besides, {audit.frozen_otherwise:,} were frozen before and stay so")
     if audit.damage is not None:
         lines.append(f"on the probe batch: {audit.damage}")
-    plan = audit.operation.method.plan
+    method = audit.operation.method
+    if method.extras.changed & {"layer_lr", "query_key_lr"}:
+        lines.append("layer-lr and qk-lr are kept by oelm's training loop; any other loop has its own rates")
+    plan = method.plan
     if plan is not None and plan.when.kind != "always":
         otherwise = "trains them to the end" if plan.when.kind == "from" else "leaves them frozen"
         lines.append(

@@ -10,13 +10,15 @@ from transformers import PreTrainedModel
 
 from oelm.base.errors import ConfigError
 from oelm.config.method import FreezingPlan, Method, Pretrained
+from oelm.method.extras import rows_of
 from oelm.method.freezing import chosen, frozen_names
 from oelm.method.geometry import gram_error, row_norm
 from oelm.method.weights import Weight
 from oelm.surgery.architectures import Architecture, set_architecture
-from oelm.surgery.conversion import Conversion, digests_of, freeze
+from oelm.surgery.conversion import Conversion, digests_of, freeze, read_marker
 from oelm.surgery.conversion_report import Audit, SideAudit, SiteAudit
 from oelm.surgery.damage import Damage, answers
+from oelm.surgery.equipped import equip
 from oelm.surgery.operation import Operation, parse_operation, refuse_comparator
 from oelm.surgery.rewrite import new_matrices, refuse_impossible
 from oelm.surgery.sites import Projector, Site, open_sites
@@ -42,9 +44,9 @@ def convert(
     computes. Every other method (`oelm`, `oelm-random-matched`, ..., and from the pre-trained matrices `oelm-qr`,
     `oelm-polar`) changes it, and warns: `probe`, the inputs of one forward pass, measures by how much. `+matched` gives
     new rows the length of the pre-trained ones. Exactly the matrices that the plan freezes are rewritten; a method
-    without a plan rewrites all, and `baseline` none. `attention` chooses of `encoder`, `decoder` and `cross`;
-    `architecture` describes a model that oelm does not know. Call it before the optimiser is made: fused weights become
-    new parameters.
+    without a plan rewrites all, and `baseline` none. Extras (`keep+core`, `oelm+gain`, ...) are added to attention and
+    train. `attention` chooses of `encoder`, `decoder` and `cross`; `architecture` describes a model that oelm does not
+    know. Call it before the optimiser is made: fused weights become new parameters.
     """
     _refuse_wrapped(model)
     if architecture is not None:
@@ -67,14 +69,16 @@ def apply(
     """`convert` without its warning: for runs whose method is what is studied."""
     operation = parse_operation(method)
     plan = operation.method.plan
+    _refuse_earlier_extras(model)
     sites = open_sites(model, attention)
     for site in sites:
         refuse_impossible(operation, site)
-    table = build_table(model, sites, plan, train_biases=train_biases)
+    table = build_table(model, sites, operation.method, train_biases=train_biases)
     rewritten = _rewritten(operation, sites, table)
     frozen = frozen_names(plan, table, 0, _LONG_RUN)
     before = None if probe is None else answers(model, probe)
     audits = tuple(_write(operation, site, seed, rewritten, frozen) for site in sites)
+    equip(model, sites, operation.method.extras, seed)
     conversion = Conversion(
         operation=operation,
         seed=seed,
@@ -103,11 +107,20 @@ def _refuse_wrapped(model: object) -> None:
         )
 
 
+def _refuse_earlier_extras(model: PreTrainedModel) -> None:
+    """Refuse a model that has, or that `from_pretrained` has loaded without, the extras of an earlier conversion."""
+    earlier = read_marker(model.config, where="the model's config")
+    if earlier is not None and rows_of(earlier.operation.method.extras):
+        raise ConfigError(
+            f"this model was converted before, as {earlier.operation.method.name}, with extras inside its attention",
+            "go on with it (oelm.load(folder) has the extras too), or convert the model that it was made from",
+        )
+
+
 def _warn_of_damage(model: PreTrainedModel, audit: Audit) -> None:
     """A model built from a config has nothing to lose; one that was loaded has."""
-    written = any(side.written for site in audit.sites for side in (site.query, site.key))
     measured = audit.damage is not None
-    if not written or not (audit.damage.is_noticeable if audit.damage else _changes(model, audit)):
+    if not (audit.damage.is_noticeable if audit.damage else _changes(model, audit)):
         return
     name = audit.operation.method.name
     how_much = f": {audit.damage}" if measured else " (give probe=batch to measure by how much)"
@@ -130,7 +143,7 @@ def _rewritten(operation: Operation, sites: tuple[Site, ...], table: tuple[Weigh
     plan: FreezingPlan | None = operation.method.plan
     if plan is None:
         return every
-    covered = {weight.name for weight in chosen(plan, table)}
+    covered = {weight.name for weight in (*chosen(plan, table), *(row for row in table if row.fixed))}
     names = {name for name in every if f"{name}.weight" in covered}
     if operation.is_exact:  # one without the other would change the logits
         names |= {side.name for site in sites for side in site.sides if names & {site.query.name, site.key.name}}

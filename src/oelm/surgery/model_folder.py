@@ -55,7 +55,7 @@ def model_digest(folder: Path) -> str:
             "give the folder of a saved transformers model, or a name on the Hub",
         )
     digest = hashlib.sha256()
-    for file in sorted({folder / _CONFIG, *_weight_files(folder), *_tokenizer_files(folder)}):
+    for file in sorted({folder / _CONFIG, *weight_files(folder), *_tokenizer_files(folder)}):
         with file.open("rb") as content:
             digest.update(f"{file.name}:{hashlib.file_digest(content, 'sha256').hexdigest()}\n".encode())
     return digest.hexdigest()[:16]
@@ -96,13 +96,13 @@ def _lacks(folder: Path) -> str | None:
     """What is missing of the model itself: an interrupted download, or another one's choice of files, leaves gaps."""
     if not (folder / _CONFIG).is_file():
         return _CONFIG
-    wanted = _weight_files(folder)
+    wanted = weight_files(folder)
     if not wanted:
         return f"weights ({' or '.join(_WEIGHTS)})"
     return next((file.name for file in wanted if not file.is_file()), None)
 
 
-def _weight_files(folder: Path) -> list[Path]:
+def weight_files(folder: Path) -> list[Path]:
     """The files that the weights are in, whether they are all there or not."""
     for name in _WEIGHTS:
         index = folder / f"{name}.index.json"

@@ -7,7 +7,7 @@ from torch import Tensor
 from oelm.base.errors import ConfigError
 from oelm.config.method import Always, KeySource, Method, Pretrained, Projection, Scale
 from oelm.config.methods import parse_method
-from oelm.method.extras import rows_of
+from oelm.method.extras import CHANGES_THE_START
 from oelm.method.projections import gain
 from oelm.surgery.orthogonal import head_norms, row_norms
 
@@ -27,7 +27,8 @@ class Operation:
     @property
     def keeps_function(self) -> bool:
         """Whether the model still computes what it did."""
-        return self.pretrained is not None and self.pretrained.keeps_function
+        starts_alike = not self.method.extras.changed & CHANGES_THE_START
+        return self.pretrained is not None and self.pretrained.keeps_function and starts_alike
 
     def directions(self, w_HKD: Tensor) -> Tensor:
         """The rows brought to norm 1: each head by its root mean square, or each row where lengths differ by design."""
@@ -38,7 +39,7 @@ class Operation:
     def makes_orthogonal(self, projection: Projection) -> bool:
         """Each head's rows come out orthogonal."""
         if self.pretrained is None:
-            return projection in (Projection.HEADWISE_ORTHOGONAL, Projection.GLOBAL_ORTHOGONAL)
+            return projection not in (Projection.NORMAL, Projection.XAVIER)
         return self.pretrained is not Pretrained.KEEP
 
     def unit_gain(self, projection: Projection, model_width: int) -> float:
@@ -71,17 +72,13 @@ def refuse_comparator(method: Method) -> None:
 def _refuse_what_attention_cannot_run(method: Method, pretrained: Pretrained | None) -> None:
     _refuse_parts(method)
     plan = method.plan
-    if Projection.COORDINATE_FRAME in (method.query, method.key):
-        raise ConfigError(
-            f"{method.name} leaves a matrix out, and Hugging Face's attention always multiplies by one",
-            "take oelm (frozen, stored), or train it in oelm's own GPT",
-        )
     if plan is not None and 0 < plan.ffn_share < 1:
         raise ConfigError(
             f"{method.name} freezes {plan.ffn_share:.3g} of each FFN, and its weights cannot be frozen in part",
             "freeze Q and K only (oelm) or the whole FFN too (oelm-ffn)",
         )
-    if method.key_source is not KeySource.OWN and (plan is None or not isinstance(plan.when, Always)):
+    frozen = method.query is Projection.COORDINATE_FRAME or (plan is not None and isinstance(plan.when, Always))
+    if method.key_source is not KeySource.OWN and not frozen:
         raise ConfigError(
             f"{method.name}: a {method.key_source} key is stored beside the query here, and training would part them",
             "freeze both for good (oelm+tied), or train it in oelm's own GPT",
@@ -97,13 +94,11 @@ def _refuse_what_attention_cannot_run(method: Method, pretrained: Pretrained | N
 
 def _refuse_parts(method: Method) -> None:
     """Parts of our attention that Hugging Face's has not."""
-    inside = [row.what for row in rows_of(method.extras)]
-    inside += ["uniform mean instead of logits"] if method.blind else []
-    inside += ["Q/K width of its own"] if method.thin is not None else []
-    if inside:
+    if method.blind or method.thin is not None:
+        part = "uniform mean instead of logits" if method.blind else "Q/K width of its own"
         raise ConfigError(
-            f"{method.name} has a {inside[0]} in its attention, and Hugging Face's attention has no place for one",
-            "take the method without extras, such as oelm, or train it in oelm's own GPT",
+            f"{method.name} has a {part} in its attention, and Hugging Face's attention has no place for one",
+            "take another method, such as oelm, or train it in oelm's own GPT",
         )
     if method.one_draw:
         raise ConfigError(

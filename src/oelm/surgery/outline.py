@@ -53,7 +53,7 @@ def outlined_table(pretrained: HuggingFaceModel, classes: int, method: Method) -
     operation, sites = parse_operation(method), open_sites(model, pretrained.attention)
     for site in sites:
         refuse_impossible(operation, site)
-    table = build_table(model, sites, method.plan, train_biases=pretrained.train_biases)
+    table = build_table(model, sites, method, train_biases=pretrained.train_biases)
     return table if method.comparator is None else tuned(copy.deepcopy(model), table, method.comparator, seed=0)
 
 

@@ -10,7 +10,9 @@ from torch import Tensor
 from oelm.base.errors import ConfigError
 from oelm.base.runtime import generator_for
 from oelm.config.method import KeySource, Pretrained, Projection, Scale
-from oelm.method.projections import PROJECTIONS, HeadShape, key_heads
+from oelm.method.extras import rows_of
+from oelm.method.projections import PROJECTIONS, HeadShape, frame_matrix, key_heads
+from oelm.surgery.architectures import ROTARY
 from oelm.surgery.operation import Operation
 from oelm.surgery.orthogonal import exact_heads, head_norms, polar_heads, qr_heads, smallest_singular_share
 from oelm.surgery.sites import Projector, Site
@@ -20,8 +22,17 @@ _FULL_RANK = 1e-8
 
 
 def refuse_impossible(operation: Operation, site: Site) -> None:
-    """Refuse keys that have no query of their own to take after, and more orthogonal rows than there is room for."""
+    """Refuse keys that have no query of their own to take after, and more orthogonal rows than there is room for.
+
+    And extras where something comes before them that comes after them in our GPT.
+    """
     method = operation.method
+    if rows_of(method.extras) and site.between not in ("", ROTARY):
+        raise ConfigError(
+            f"{method.name}: {site.between} stand between the projections and their product, and extras would not be "
+            "what they are elsewhere",
+            "take the method without extras, such as keep or oelm",
+        )
     if operation.pretrained is Pretrained.KEEP:
         return
     if quantised := next((side for side in site.sides if not side.is_plain), None):
@@ -61,8 +72,8 @@ def _refuse_inexact(name: str, site: Site) -> None:
 def _orthogonal_rows(operation: Operation, projection: Projection, side: Projector) -> int:
     if not operation.makes_orthogonal(projection):
         return 0
-    fresh_global = operation.pretrained is None and projection is Projection.GLOBAL_ORTHOGONAL
-    return side.linear.out_features if fresh_global else side.head_width
+    across_heads = projection in (Projection.GLOBAL_ORTHOGONAL, Projection.COORDINATE_FRAME)
+    return side.linear.out_features if operation.pretrained is None and across_heads else side.head_width
 
 
 def new_matrices(operation: Operation, site: Site, seed: int) -> tuple[Tensor, Tensor]:
@@ -95,8 +106,9 @@ def _with_bias(side: Projector) -> Tensor:
 
 
 def _directions(
-    operation: Operation, projection: Projection, old: Projector, seed: int, stream: tuple[str | int, ...]
+    operation: Operation, projection: Projection, old: Projector, seed: int, stream: tuple[str, int, str]
 ) -> Tensor:
+    kind, layer, side = stream
     w_HKD = old.w_HKD.cpu().double()
     match operation.pretrained:
         case Pretrained.KEEP:
@@ -107,8 +119,10 @@ def _directions(
             return polar_heads(w_HKD)
         case Pretrained.EXACT | Pretrained.EXACT_EQUAL:
             raise AssertionError("made together, in `new_matrices`")
+        case None if projection is Projection.COORDINATE_FRAME:
+            return frame_matrix(HeadShape(*w_HKD.shape), strided=operation.method.strided and layer % 2 == 1)
         case None:
-            return PROJECTIONS[projection](HeadShape(*w_HKD.shape), generator_for(seed, "convert", *stream))
+            return PROJECTIONS[projection](HeadShape(*w_HKD.shape), generator_for(seed, "convert", kind, layer, side))
 
 
 def _row_norms(operation: Operation, projection: Projection, old: Projector, *, divides_logits: bool) -> Tensor:

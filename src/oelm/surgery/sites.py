@@ -49,6 +49,8 @@ class Site:
 
     kind: Attention
     layer: int
+    module: str
+    """The name of the attention module."""
     query: Projector
     key: Projector
     divides_logits: bool
@@ -125,6 +127,7 @@ def _sites(model: PreTrainedModel, row: Architecture, kind: Attention) -> Iterat
         yield Site(
             kind=kind,
             layer=layer,
+            module=attention,
             query=_projector(model, f"{attention}.{place.query}", head_width),
             key=_projector(model, f"{attention}.{place.key}", head_width),
             divides_logits=row.divides_logits,

@@ -1,8 +1,10 @@
 """Saving and loading a converted model: a plain Hugging Face folder whose config says what was done.
 
 Any `from_pretrained` loads the folder; `load` also freezes again, after checking the frozen tensors byte by byte.
+Extras inside attention are in the folder too, and only `load` puts them back: transformers lists them as unexpected.
 """
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +13,21 @@ from torch import nn
 from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from oelm.base.errors import CheckpointError, FreezeError
+from oelm.method.extras import rows_of
 from oelm.surgery.adapters import adapted_base, save_adapter
 from oelm.surgery.architectures import Architecture, set_architecture
 from oelm.surgery.conversion import (
     accept_weights,
     changed_names,
     check_frozen,
+    conversion_of,
     digests_of,
     freeze,
     read_marker,
 )
-from oelm.surgery.model_folder import copy_tokenizer
+from oelm.surgery.equipped import equip, read_extras
+from oelm.surgery.model_folder import copy_tokenizer, model_folder
+from oelm.surgery.pretrained import quiet_loading
 from oelm.surgery.sites import open_sites
 
 # What decides which folder is read, of all that `from_pretrained` takes.
@@ -38,6 +44,11 @@ def save(model: nn.Module, folder: Path | str, tokenizer: PreTrainedTokenizerBas
     base = adapted_base(model)
     if base is not None:
         check_frozen(base)
+        if rows_of(conversion_of(base).operation.method.extras):
+            raise CheckpointError(
+                "an adapter is saved without its base, and the extras inside this model's attention would be lost",
+                "save the merged model: oelm.save(model.merge_and_unload(), folder)",
+            )
         save_adapter(model, base, Path(folder))
     else:
         check_frozen(model)
@@ -70,10 +81,15 @@ def load(source: Path | str, *, architecture: Architecture | None = None, **opti
             f"{source} does not say what was frozen: its config has no key 'oelm'",
             "of a plain model, load it with from_pretrained and freeze its Q and K as they are: oelm.convert(model)",
         )
-    model: PreTrainedModel = _class_of(source, config).from_pretrained(source, **{"dtype": "auto", **options})
+    extras = conversion.operation.method.extras
+    with quiet_loading() if rows_of(extras) else nullcontext():  # it would complain of the extras
+        model: PreTrainedModel = _class_of(source, config).from_pretrained(source, **{"dtype": "auto", **options})
     if architecture is not None:
         set_architecture(model, architecture)
-    open_sites(model, conversion.attention)
+    sites = open_sites(model, conversion.attention)
+    if rows_of(extras):
+        equip(model, sites, extras, conversion.seed)
+        read_extras(model, model_folder(source, options.get("revision")) / options.get("subfolder", ""))
     moved = changed_names(conversion.digests, digests_of(model, conversion.frozen))
     if conversion.is_for_good and moved:
         raise FreezeError(

@@ -6,22 +6,30 @@ from collections.abc import Collection
 from torch import nn
 from transformers import PreTrainedModel
 
-from oelm.config.method import FreezingPlan
+from oelm.config.method import Method, Projection
 from oelm.method.weights import Role, Weight
 from oelm.surgery.architectures import Architecture, architecture_of
+from oelm.surgery.equipped import extra_weights
 from oelm.surgery.sites import Site, layer_of, layer_offsets, within_layer
 
 
 def build_table(
-    model: PreTrainedModel, sites: Collection[Site], plan: FreezingPlan | None, *, train_biases: bool
+    model: PreTrainedModel, sites: Collection[Site], method: Method, *, train_biases: bool
 ) -> tuple[Weight, ...]:
-    """Every parameter of the model, once. QUERY and KEY are those at `sites`, with their biases unless these train."""
+    """Every parameter of the model, once, extras included whether they are in it yet or not.
+
+    QUERY and KEY are those at `sites`, with their biases unless these train. A frame is stored here, and fixed.
+    """
     row = architecture_of(model)
     roles = _site_roles(sites, train_biases=train_biases)
     modules, offsets = dict(model.named_modules()), layer_offsets(model, row)
-    whole_ffn = plan is not None and plan.ffn_share == 1
-    weights = []
+    whole_ffn = method.plan is not None and method.plan.ffn_share == 1
+    drawn = {Role.QUERY: method.query, Role.KEY: method.key}
+    extra = {weight.name: weight for weight in extra_weights(method.extras, sites)}
+    weights = [*extra.values()]
     for name, parameter in model.named_parameters():
+        if name in extra:
+            continue
         role = roles.get(name) or _role(name, row, modules[name.rpartition(".")[0]], model)
         weights.append(
             Weight(
@@ -29,6 +37,7 @@ def build_table(
                 role=role,
                 count=parameter.numel(),
                 layer=layer_of(name, offsets),
+                fixed=drawn.get(role) is Projection.COORDINATE_FRAME,
                 in_ffn_share=whole_ffn and role is Role.FFN,
             )
         )
