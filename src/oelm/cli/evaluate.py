@@ -12,8 +12,9 @@ from oelm.cli.options import Checkpoint, panel
 from oelm.config.evaluated import EvaluationFile, EvaluationRequest, Part, Suite, SuiteResult
 from oelm.config.measure import Measure
 
-_likelihood, _drawn = panel("Likelihood"), panel("Probes and generation")
+_likelihood, _drawn, _harness = panel("Likelihood"), panel("Probes and generation"), panel("Harness")
 _DEFAULT = EvaluationRequest()
+_SAMPLES = 2
 _TEXT_COLUMNS = ("", "model", "set", "measure")
 
 
@@ -41,6 +42,8 @@ def evaluate(
         list[str] | None,
         panel("Choices")("JSON lines: minimal pairs (BLiMP), choices or last words; again for more files."),
     ] = None,
+    tasks: Annotated[str | None, _harness("Names of tasks, with commas between.")] = None,
+    task_folder: Annotated[Path | None, _harness("Task files of your own instead of the harness's.")] = None,
     window: Annotated[int | None, _likelihood("Tokens at once. \\[default: the whole context]")] = None,
     stride: Annotated[int | None, _likelihood("By how much it moves on. \\[default: half a window]")] = None,
     sequences: Annotated[int, _drawn("Of each probe; texts to generate.")] = _DEFAULT.sequences,
@@ -59,14 +62,20 @@ def evaluate(
     from oelm.experiments.evaluated_model import evaluate_models
 
     given = {name: value for name, value in locals().items() if name in EvaluationRequest.model_fields}
-    lists = {"suites": tuple(each.strip() for each in suite.split(",")), "texts": tuple(text or ())}
-    request = parse(EvaluationRequest, {**given, **lists, "items": tuple(items or ())}, "oelm eval")
+    lists = {"suites": _named(suite), "texts": tuple(text or ()), "items": tuple(items or ()), "tasks": _named(tasks)}
+    folder = None if task_folder is None else str(task_folder)
+    request = parse(EvaluationRequest, {**given, **lists, "task_folder": folder}, "oelm eval")
     console, done = Console(), []
     for found, path in evaluate_models(models, request, choose_runtime(device), checkpoint.value, out):
         done.append(found)
         _print_parts(found, console)
         console.print(f"written: {path}", highlight=False, soft_wrap=True)
+    _print_samples(done, console)
     console.print(_table(done))
+
+
+def _named(text: str | None) -> tuple[str, ...]:
+    return tuple(each.strip() for each in text.split(",")) if text else ()
 
 
 def _print_parts(found: EvaluationFile, console: Console) -> None:
@@ -77,6 +86,19 @@ def _print_parts(found: EvaluationFile, console: Console) -> None:
             title = f"\n[bold]{escape(_short(found.model))}[/] on {escape(result.evaluation.name)}, {by}"
             console.print(title, highlight=False, soft_wrap=True)
             console.print(_part_table(rows, result.measures))
+
+
+def _print_samples(files: list[EvaluationFile], console: Console) -> None:
+    """The first generated texts of all models, side by side under their beginning."""
+    by_model = {_short(found.model): result for found in files for result in found.results if result.samples}
+    for place in range(_SAMPLES if by_model else 0):
+        texts = {name: result.samples[place] for name, result in by_model.items() if place < len(result.samples)}
+        for beginning in dict.fromkeys(sample.prompt for sample in texts.values()):
+            console.print(f"\n[bold]{escape(beginning)}[/]", highlight=False)
+        table = _new_table("model", "")
+        for name, sample in texts.items():
+            table.add_row(name, escape(" ".join(sample.text.split())))
+        console.print(table)
 
 
 def _part_table(rows: list[Part], measures: tuple[Measure, ...]) -> Table:

@@ -27,6 +27,8 @@ class Suite(StrEnum):
     """Stories that begin like the built-in ones: variety, repetition, and if they keep their character."""
     ATTENTION = "attention"
     """Where every head looks: entropy, previous token, same token, and the token behind it."""
+    HARNESS = "harness"
+    """Tasks of lm-evaluation-harness."""
 
 
 class EvaluationRequest(Settings):
@@ -41,6 +43,10 @@ class EvaluationRequest(Settings):
     """Tokens that the model reads at once; None: its whole context."""
     stride: Count | None = None
     """By how many tokens the window moves; None: half a window."""
+    tasks: tuple[str, ...] = ()
+    """Of lm-evaluation-harness, for `harness`."""
+    task_folder: str | None = None
+    """Where task files of one's own lie; the harness's own are not read then."""
     sequences: Count = 64
     """Of each probe, and texts to generate."""
     judge: str | None = None
@@ -63,6 +69,8 @@ class EvaluationRequest(Settings):
             raise ValueError("a suite is named twice")
         if (Suite.CHOICES in self.suites) != bool(self.items):
             raise ValueError("the suite choices and its files belong together: --suite choices --items FILE")
+        if (Suite.HARNESS in self.suites) != bool(self.tasks):
+            raise ValueError("the suite harness and its tasks belong together: --suite harness --tasks NAME,...")
         return self
 
 

@@ -7,6 +7,7 @@ from oelm.evaluate.answer import Answer
 from oelm.evaluate.ask_attention import attention
 from oelm.evaluate.ask_choices import choices
 from oelm.evaluate.ask_generation import generation
+from oelm.evaluate.ask_harness import harness
 from oelm.evaluate.ask_likelihood import likelihood
 from oelm.evaluate.ask_probes import probes
 from oelm.evaluate.language_model import LanguageModel
@@ -20,6 +21,7 @@ SUITES: Mapping[Suite, Ask] = {
     Suite.PROBES: probes,
     Suite.GENERATION: generation,
     Suite.ATTENTION: attention,
+    Suite.HARNESS: harness,
 }
 
 

@@ -101,13 +101,14 @@ def _note(reported: Record | None) -> str:
     """Time and remarks that a reported figure came with."""
     if reported is None or reported.reported is None:
         return ""
-    timing = reported.timing
-    times = [
-        written_seconds(timing.wall_seconds) if timing.wall_seconds is not None else "",
-        f"{timing.mean_step_seconds:g} s/step" if timing.mean_step_seconds is not None else "",
-        f"validation {written_seconds(timing.validation_seconds)}" if timing.validation_seconds is not None else "",
-    ]
-    return ", ".join(filter(None, times)) + "".join(f"; {remark.english}" for remark in reported.reported.remarks)
+    timing, times = reported.timing, []
+    if timing.wall_seconds is not None:
+        times.append(written_seconds(timing.wall_seconds))
+    if timing.mean_step_seconds is not None:
+        times.append(f"{timing.mean_step_seconds:g} s/step")
+    if timing.validation_seconds is not None:
+        times.append(f"validation {written_seconds(timing.validation_seconds)}")
+    return "; ".join([", ".join(times), *(remark.english for remark in reported.reported.remarks)]).removeprefix("; ")
 
 
 def reported_table(runs: Sequence[StudyRun]) -> Table:

@@ -11,6 +11,7 @@ names of its weights, the same that checkpoints hold.
 from pathlib import Path
 from typing import Protocol
 
+from tokenizers import Tokenizer
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
@@ -71,11 +72,16 @@ def as_transformers(model: OurGPT, end_of_text: int | None = None) -> PreTrained
 def _tokenizer(path: Path, context: int) -> PreTrainedTokenizerFast:
     if not path.is_file():
         raise DataError(f"there is no tokenizer {path}", "give the tokenizer.json of the run or its data folder")
+    return wrapped_tokenizer(Tokenizer.from_file(str(path)), END_OF_TEXT, END_OF_TEXT, context)
+
+
+def wrapped_tokenizer(tokenizer: Tokenizer, begin: str, end: str, context: int) -> PreTrainedTokenizerFast:
+    """A tokenizer in transformers' hands; what ends a text also fills up."""
     return PreTrainedTokenizerFast(
-        tokenizer_file=str(path),
-        bos_token=END_OF_TEXT,
-        eos_token=END_OF_TEXT,
-        pad_token=END_OF_TEXT,
+        tokenizer_object=tokenizer,
+        bos_token=begin,
+        eos_token=end,
+        pad_token=end,
         padding_side="left",  # to generate for several prompts at once
         model_max_length=context,
         split_special_tokens=True,  # as in training: text never becomes a special token

@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter
 
-from oelm.config.method import Projection
 from oelm.config.methods import ORIGINAL_NAMES
 from oelm.config.record import CurvePoint, Event, Record, Result, StepEvent, Timing, ValidationEvent
 from oelm.train.checkpoint import Progress
 
 _EVENT: TypeAdapter[Event] = TypeAdapter(Event)
 _ORIGINAL_TYPES = {ours: theirs for theirs, ours in ORIGINAL_NAMES.items()}
-_ORIGINAL_INITS = {Projection.HEADWISE_ORTHOGONAL: "orthogonal", Projection.GLOBAL_ORTHOGONAL: "orthogonal"}
 
 
 def read_events(path: Path) -> tuple[Event, ...]:
@@ -73,7 +71,7 @@ def timing_stats(record: Record, progress: Progress) -> dict[str, Any]:
     validations = len(record.curve)
     return {
         "model_type": _ORIGINAL_TYPES.get(method.name, method.name),
-        "init_method": _ORIGINAL_INITS.get(method.query, method.query.value),
+        "init_method": "orthogonal" if method.query.value.endswith("orthogonal") else method.query.value,
         "dataset": record.config.data.name,
         "final_perplexity": record.result.measures.get("perplexity"),
         "total_wall_time": progress.wall_seconds,
