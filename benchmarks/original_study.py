@@ -1,8 +1,9 @@
 """The original study's figures as records: `python benchmarks/original_study.py` writes them into the package.
 
 Every number in the tables is the original's. Weights and FLOPs per token of the GPT are our ledger's, as they follow
-from its size. What a config needs and the original does not state (AdamW's betas, the size of the validation set, the
-seed's value; for BERT also weight decay, warm-up and length) has the usual value, the same in both arms of a pair.
+from its size. What the reports do not state has the default of the original's training scripts, and what these do not
+have either (the size of the validation set; for the first report also betas and precision) a usual value, the same in
+both arms of a pair. Each record lists both kinds of settings.
 """
 
 import math
@@ -27,23 +28,57 @@ from oelm.config.record import (
     TrainingPoint,
     WeightCounts,
 )
-from oelm.config.run import DataConfig, MachineConfig, OptimConfig, Precision, RunConfig, TrainConfig
+from oelm.config.run import (
+    DataConfig,
+    Decay,
+    MachineConfig,
+    OptimConfig,
+    Precision,
+    RunConfig,
+    Schedule,
+    TrainConfig,
+)
 from oelm.config.study import StudyRole
 from oelm.model.ledger import count_flops, count_weights
 
 OUT = Path(__file__).resolve().parents[1] / "src/oelm/config/original_study.json"
 FIRST_REPORT = Bilingual(english="the original study's first report", chinese="原始研究的首份报告")
 FINAL_REPORT = Bilingual(english="the original study's final report", chinese="原始研究的最终报告")
-UNSTATED = (
+BETAS = ("optim.beta1", "optim.beta2", "optim.epsilon")
+UNSTATED_OF_FIRST_REPORT = ("seed", *BETAS, "optim.decay", "train.precision", "train.validation_sequences")
+UNSTATED_OF_GPT = ("train.validation_sequences",)
+UNSTATED_OF_BERT = (
     "seed",
-    "optim.min_lr_ratio",
-    "optim.beta1",
-    "optim.beta2",
+    "optim.decay",
     "optim.epsilon",
     "train.precision",
+    "train.validate_every",
     "train.validation_sequences",
 )
-UNSTATED_OF_BERT = (*UNSTATED, "optim.warmup_steps", "optim.weight_decay", "optim.clip", "train.validate_every")
+SCRIPT_OF_BERT = (
+    *BETAS[:2],
+    "optim.warmup_steps",
+    "optim.weight_decay",
+    "optim.clip",
+    "optim.schedule",
+    "optim.min_lr_ratio",
+    "data.max_length",
+)
+SCRIPT_OF_GPT = (
+    "seed",
+    *BETAS,
+    "optim.warmup_steps",
+    "optim.weight_decay",
+    "optim.decay",
+    "optim.clip",
+    "optim.schedule",
+    "optim.min_lr_ratio",
+    "train.precision",
+)
+CORPUS_TOKENS = {"TinyStories": 448_000_000, "OpenWebText": 95_000_000, "WikiText-103": 118_000_000}
+"""Of the training sets: two bytes each in the token files, or as stated."""
+BATCH_OF_SCRIPT = ("train.sequences_per_step",)
+"""Of SST-2 and MNLI."""
 CONTEXT = 512
 MEDIUM_512 = GPTConfig(layers=6, width=512, heads=8, ffn_width=2048, context=CONTEXT, vocabulary=50257, dropout=0.1)
 
@@ -277,7 +312,7 @@ class BertRun:
     id: str
     data: str
     examples: int
-    """Of the public training set: steps follow from it, three epochs and a batch of 16."""
+    """Of the public training set: steps follow from it, three epochs and the batch."""
     method: str
     lr: float
     accuracy: float
@@ -287,6 +322,11 @@ class BertRun:
     remarks: tuple[tuple[str, str], ...] = ()
 
 
+CONVERGED_EPOCHS = {"XNLI-01": 2.5, "XNLI-02": 2.0}
+XNLI_VALIDATION = (
+    "The best accuracy on the English validation set (2,490 pairs), not on the test set.",
+    "为英语验证集（2,490 对）上的最佳准确率，而非测试集。",
+)
 BERT_TOTAL = 109_484_547
 BERT_FROZEN = 14_174_208
 BERT_RUNS = (
@@ -300,7 +340,7 @@ BERT_RUNS = (
         0.523,
         11_971,
         0.162,
-        (("Converged at 2.5 epochs.", "在 2.5 个 epoch 时收敛。"),),
+        (("Converged at 2.5 epochs.", "在 2.5 个 epoch 时收敛。"), XNLI_VALIDATION),
     ),
     BertRun(
         "XNLI-02",
@@ -314,6 +354,7 @@ BERT_RUNS = (
         0.069,
         (
             ("Converged at 2.0 epochs.", "在 2.0 个 epoch 时收敛。"),
+            XNLI_VALIDATION,
             (
                 "Reported as 57 % faster; freezing Q and K saves at most 5.6 % of the blocks' arithmetic.",
                 "原报告称快 57 %；冻结 Q、K 最多只能节省各层运算量的 5.6 %。",
@@ -335,17 +376,19 @@ def gpt_record(run: GPTRun) -> Record:
         model=MEDIUM_512,
         method=parse_method(run.method),
         data=DataConfig(folder="-", name=run.data, digest=f"reported-{run.data}"),
-        optim=OptimConfig(lr=run.lr, warmup_steps=2000),
+        optim=OptimConfig(lr=run.lr, warmup_steps=2000, weight_decay=0.1)
+        if first_report
+        else OptimConfig(lr=run.lr, warmup_steps=1000, weight_decay=0.01, decay=Decay.ALL, beta2=0.999),
         train=TrainConfig(
             steps=run.steps,
             batch_size=8,
             processes=run.gpus,
-            precision=Precision.BF16,
+            precision=Precision.BF16 if first_report else Precision.FLOAT16,
             validate_every=1000,
-            validation_sequences=1000,
+            validation_sequences=10_000,
         ),
-        machine=MachineConfig(save_every=1000),
-        seed=0,
+        machine=MachineConfig(save_every=1000 if first_report else 5000),
+        seed=0 if first_report else 42,
         study=StudyRole(
             study="original/first-report" if first_report else "original/final-report",
             stage="final",
@@ -361,7 +404,9 @@ def gpt_record(run: GPTRun) -> Record:
         reported=Reported(
             study=FIRST_REPORT if first_report else FINAL_REPORT,
             id=run.id,
-            unstated=UNSTATED,
+            unstated=UNSTATED_OF_FIRST_REPORT if first_report else UNSTATED_OF_GPT,
+            script=() if first_report else SCRIPT_OF_GPT,
+            corpus_tokens=CORPUS_TOKENS[run.data],
             training=tuple(
                 TrainingPoint(step=step, loss=loss, lr=lr) for step, (loss, lr) in (run.training or {}).items()
             ),
@@ -400,6 +445,9 @@ def gpt_record(run: GPTRun) -> Record:
 
 def bert_record(run: BertRun) -> Record:
     """A classifier of the original."""
+    is_xnli = run.data == "XNLI"
+    batch = 16 if is_xnli else 32
+    steps = 3 * math.ceil(run.examples / batch)
     config = RunConfig(
         model=HuggingFaceModel(source="bert-base-uncased", digest="reported-bert-base-uncased"),
         method=parse_method(run.method),
@@ -411,10 +459,10 @@ def bert_record(run: BertRun) -> Record:
             max_length=128,
             digest=f"reported-{run.data}",
         ),
-        optim=OptimConfig(lr=run.lr, warmup_steps=0, weight_decay=0.01, beta2=0.999),
-        train=TrainConfig(
-            steps=3 * math.ceil(run.examples / 16), batch_size=16, validate_every=1000, validation_sequences=1000
+        optim=OptimConfig(
+            lr=run.lr, warmup_steps=steps // 10, weight_decay=0.01, beta2=0.999, schedule=Schedule.LINEAR
         ),
+        train=TrainConfig(steps=steps, batch_size=batch, validate_every=1000, validation_sequences=1000),
         machine=MachineConfig(save_every=1000),
         seed=0,
         study=StudyRole(study="original/final-report", stage="final", primary="oelm-qr"),
@@ -424,7 +472,14 @@ def bert_record(run: BertRun) -> Record:
     total = BERT_TOTAL - 769 * (3 - CLASSES[run.data])
     role = RoleCount(role="all", trained=total - frozen, frozen=frozen, absent=0)
     return Record(
-        reported=Reported(study=FINAL_REPORT, id=run.id, unstated=UNSTATED_OF_BERT, remarks=remarks(run.remarks)),
+        reported=Reported(
+            study=FINAL_REPORT,
+            id=run.id,
+            unstated=UNSTATED_OF_BERT,
+            script=SCRIPT_OF_BERT if is_xnli else (*SCRIPT_OF_BERT, *BATCH_OF_SCRIPT),
+            converged_epochs=CONVERGED_EPOCHS.get(run.id),
+            remarks=remarks(run.remarks),
+        ),
         task="classification",
         fingerprint=config.fingerprint,
         config=config,
@@ -433,7 +488,7 @@ def bert_record(run: BertRun) -> Record:
             measures={"accuracy": run.accuracy},
             best_step=None,
             best_loss=None,
-            checkpoint="unknown",
+            checkpoint="best" if is_xnli else "unknown",
         ),
         curve=(),
         counts=WeightCounts(trained=total - frozen, frozen=frozen, absent=0, later=0, roles=(role,)),
@@ -443,7 +498,7 @@ def bert_record(run: BertRun) -> Record:
         audit=None,
         evaluations=(
             Evaluation(
-                name=run.data,
+                name="validation" if is_xnli else run.data,
                 checkpoint="last",
                 step=config.train.steps,
                 measures={"accuracy": run.accuracy},

@@ -128,7 +128,7 @@ def test_more_examples_than_there_are_is_refused():
 COMMITS = ("a" * 40, "b" * 40)
 
 
-def cache_xnli(folder, commit, splits=("train", "test")):
+def cache_xnli(folder, commit, splits=("train", "test", "validation")):
     """As `datasets` leaves it after a download."""
     import datasets
     import pyarrow as pa

@@ -79,8 +79,18 @@ def test_a_language_model_has_the_figures_as_printed(run: str) -> None:
     assert record.counts.stored == 44_896_768
     assert record.counts.trained == (44_896_768 if method == "baseline" else 41_751_040)
     assert config.train.sequences_per_step == (16 if run.startswith("M512") else 8)
-    assert (config.optim.warmup_steps, config.optim.weight_decay, config.optim.clip) == (2000, 0.1, 1.0)
+    optim = (config.optim.warmup_steps, config.optim.weight_decay, config.optim.decay, config.optim.clip)
+    assert config.optim.schedule == "cosine"
     assert config.model.dropout == 0.1
+    assert record.reported is not None
+    if run.startswith("M512"):
+        assert optim == (2000, 0.1, "matrices", 1.0)
+        assert not record.reported.script
+    else:
+        assert optim == (1000, 0.01, "all", 1.0)
+        assert (config.optim.beta1, config.optim.beta2, config.optim.min_lr_ratio) == (0.9, 0.999, 0)
+        assert (config.train.precision, config.seed, config.machine.save_every) == ("float16", 42, 5000)
+        assert {"optim.warmup_steps", "optim.decay", "optim.beta2", "train.precision"} < set(record.reported.script)
 
 
 @pytest.mark.parametrize("run", TIMES)
@@ -101,7 +111,10 @@ def test_a_classifier_has_the_figures_as_printed(run: str) -> None:
     record = RECORDS[run]
     assert (record.method, record.config.optim.lr, record.result.loss) == (method, lr, loss)
     assert record.evaluations[0].measures == {"accuracy": accuracy}
-    assert record.config.train.sequences_per_step == 16
+    optim, train = record.config.optim, record.config.train
+    assert train.sequences_per_step == (16 if run.startswith("XNLI") else 32)
+    assert (optim.schedule, optim.warmup_steps, optim.weight_decay) == ("linear", train.steps // 10, 0.01)
+    assert (optim.beta2, optim.clip, record.config.data.max_length) == (0.999, 1.0, 128)
     if run.startswith(("XNLI", "MNLI")):
         assert record.counts.stored == 109_484_547
         assert record.counts.trained == (109_484_547 if method == "baseline" else 95_310_339)
@@ -185,7 +198,8 @@ OF_BERT = COMMON | {ConfoundKind.SETTING, ConfoundKind.UNKNOWN_CHECKPOINT}
     [
         ("M512-OELM", COMMON),
         *((run, OF_GPT) for run in ("GPT-02", "GPT-03", "GPT-05", "GPT-07")),
-        *((run, OF_BERT) for run in ("XNLI-02", "SST-2-02", "MNLI-02")),
+        ("XNLI-02", OF_GPT),
+        *((run, OF_BERT) for run in ("SST-2-02", "MNLI-02")),
     ],
 )
 def test_it_has_exactly_its_confounds(run: str, expected: set[ConfoundKind]) -> None:
@@ -243,7 +257,10 @@ def test_a_reproduction_stands_beside_it_and_is_never_mixed_with_it() -> None:
     assert rows == {("baseline", "M512-GPT"), ("baseline", "GPT-01"), ("oelm", "GPT-02")}
     row = next(row for row in report.reported if row.id == "GPT-02")
     assert ("lr", "3e-4", "1e-3") in row.differs
-    assert not any(name == "beta2" for name, *_ in row.differs)
+    assert ("beta2", "0.95", "0.999") in row.differs
+    assert ("decay", "matrices", "all") in row.differs
+    first = next(row for row in report.reported if row.id == "M512-GPT")
+    assert not any(name == "beta2" for name, *_ in first.differs), "the first report does not state it"
 
 
 def test_the_file_is_what_the_script_writes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -222,7 +222,7 @@ def _print_comparison(finished: "Finished", file: "StudyFile", console: Console)
     from oelm.report.write_terminal import print_report
 
     print_report(report_runs(finished.comparable, file.study.margin), console)
-    if any(arm.reported for arm in file.study.arms):
+    if file.study.kind == "reproduction":
         title = "[bold]Beside what the original study reported[/] (its figures are one seed each)"
         console.print(title, reported_table(finished.final), sep="\n", highlight=False)
     out, page = finished.out, finished.out / "report.html"

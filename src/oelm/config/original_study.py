@@ -12,6 +12,11 @@ from pydantic import TypeAdapter
 from oelm.config.record import Record
 
 
+def original_record(run: str | None) -> Record | None:
+    """What the original reported for one of its runs, by its name (`GPT-02`); None for a run that it does not have."""
+    return next((record for record in original_records() if record.reported and record.reported.id == run), None)
+
+
 @cache
 def original_records() -> tuple[Record, ...]:
     """The runs of the original study, in the order of its reports."""

@@ -272,6 +272,11 @@ class Reported(Settings):
     id: str
     unstated: tuple[str, ...] = ()
     """Settings of the config that the study does not state, by their paths: their values are only usual ones."""
+    script: tuple[str, ...] = ()
+    """Settings that its reports do not state and its training script does, as defaults."""
+    corpus_tokens: int | None = None
+    """Of the training set, where it can be told."""
+    converged_epochs: float | None = None
     training: tuple[TrainingPoint, ...] = ()
     remarks: tuple[Bilingual, ...] = ()
 

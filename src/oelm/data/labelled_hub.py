@@ -48,7 +48,15 @@ LABELLED_SETS: dict[str, LabelledSet] = {
         _INFERENCE,
         392_702,
     ),
-    "xnli": LabelledSet("facebook/xnli", "en", _PAIR, {"test": "test"}, _INFERENCE, 392_702, has_variants=True),
+    "xnli": LabelledSet(
+        "facebook/xnli",
+        "en",
+        _PAIR,
+        {"test": "test", "validation": "validation"},  # the original was judged on the latter
+        _INFERENCE,
+        392_702,
+        has_variants=True,
+    ),
     "ag-news": LabelledSet(
         "fancyzhx/ag_news",
         None,

@@ -58,24 +58,16 @@ StudyData = Annotated[
 ]
 
 
-class ReportedFigures(Settings):
-    """What somebody else reported for an arm; shown beside our own result, never mixed with it."""
-
-    perplexity: float | None = None
-    loss: float | None = None
-    accuracy: float | None = None
-    """As a share, 0 to 1."""
-    note: str | None = None
-
-
 class StudyArm(Settings):
-    """One method, and what only it has. `name` tells apart arms of one method; `id` is another study's name for it."""
+    """One method, and what only it has. `name` tells apart arms of one method; `id` is the original's name for it.
+
+    A `reproduction` shows what the original reported for the id beside its own result.
+    """
 
     method: str
     name: _Name
     id: str | None = None
     settings: dict[str, Any] = Field(default_factory=dict)
-    reported: ReportedFigures | None = None
 
     @model_validator(mode="before")
     @classmethod

@@ -10,10 +10,11 @@ from rich.table import Table
 
 from oelm.config.measure import Measure
 from oelm.config.model import GPTConfig, Style
+from oelm.config.original_study import original_record
 from oelm.config.record import Record
 from oelm.experiments.matrix import StudyRun, main_measure
 from oelm.experiments.run_status import RunStatus, Status
-from oelm.experiments.study import ReportedFigures, TuningPlan
+from oelm.experiments.study import TuningPlan
 from oelm.experiments.study_plan import PlannedCell, StudyPlan
 from oelm.train.folder import RunFolder
 
@@ -64,8 +65,13 @@ def _plan_columns(plan: StudyPlan) -> list[tuple[str, list[str]]]:
         *((kind, [_count(row, kind) for row in rows]) for kind in ("trained", "frozen", "absent")),
         ("FLOPs", [_NOTHING if row.flops is None else f"{row.flops:.1e}".replace("e+", "e") for row in rows]),
         ("saved", [_NOTHING if row.saved_share is None else f"{row.saved_share:.1%}" for row in rows]),
-        ("reported", [_written_report(row.cell.arm.reported, main_measure(row.config)) for row in rows]),
+        ("reported", [_written_report(_original(row, plan), main_measure(row.config)) for row in rows]),
     ]
+
+
+def _original(row: PlannedCell, plan: StudyPlan) -> Record | None:
+    """What the original reported; a study that does not reproduce it may still use its ids."""
+    return original_record(row.cell.arm.id) if plan.study.kind == "reproduction" else None
 
 
 def _style(row: PlannedCell) -> str:
@@ -85,14 +91,28 @@ def _short(count: int) -> str:
     return f"{count // 1000}K" if count >= 10_000 and count % 1000 == 0 else f"{count:,}"
 
 
-def _written_report(reported: ReportedFigures | None, measure: Measure) -> str:
+def _written_report(reported: Record | None, measure: Measure) -> str:
     """What somebody else reported, in a few characters."""
-    value = getattr(reported, measure.name, None)
+    value = reported.result.measures.get(measure.name) if reported else None
     return _NOTHING if value is None else measure.written(value)
 
 
+def _note(reported: Record | None) -> str:
+    """Time and remarks that a reported figure came with."""
+    if reported is None or reported.reported is None:
+        return ""
+    timing, times = reported.timing, []
+    if timing.wall_seconds is not None:
+        times.append(written_seconds(timing.wall_seconds))
+    if timing.mean_step_seconds is not None:
+        times.append(f"{timing.mean_step_seconds:g} s/step")
+    if timing.validation_seconds is not None:
+        times.append(f"validation {written_seconds(timing.validation_seconds)}")
+    return "; ".join([", ".join(times), *(remark.english for remark in reported.reported.remarks)]).removeprefix("; ")
+
+
 def reported_table(runs: Sequence[StudyRun]) -> Table:
-    """The finished runs of a study beside what somebody else reported."""
+    """The finished runs of a study beside what the original reported for their ids."""
     table = _table("arm")
     for heading in ("ours", "seeds", "reported"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -100,18 +120,20 @@ def reported_table(runs: Sequence[StudyRun]) -> Table:
     for name in dict.fromkeys(run.cell.name for run in runs):
         own = [run for run in runs if run.cell.name == name]
         arm, measure = own[0].cell.arm, main_measure(own[0].config)
-        mean = _mean([RunFolder(run.folder).record() for run in own], measure)
-        note = (arm.reported.note or "") if arm.reported else ""
-        shown = _written_report(arm.reported, measure)
-        table.add_row(" ".join(part for part in (arm.id, name) if part), mean, str(len(own)), shown, note)
+        theirs = original_record(arm.id)
+        mean = _mean([RunFolder(run.folder).record() for run in own], measure, theirs)
+        shown = (_written_report(theirs, measure), _note(theirs))
+        table.add_row(" ".join(part for part in (arm.id, name) if part), mean, str(len(own)), *shown)
     return table
 
 
-def _mean(records: Sequence[Record], measure: Measure) -> str:
-    """Over seeds, on the logarithm where the measure has one; of an evaluation set, the first one."""
+def _mean(records: Sequence[Record], measure: Measure, theirs: Record | None) -> str:
+    """Over seeds, on the logarithm where the measure has one; of evaluation sets that of theirs, or the first one."""
     measured = [record.result.measures for record in records]
     if measure.read_from == "evaluation":
-        measured = [row.measures for record in records for row in record.evaluations[:1]]
+        wanted = {row.name for row in theirs.evaluations} if theirs else set()
+        rows = [[*(row for row in each.evaluations if row.name in wanted), *each.evaluations] for each in records]
+        measured = [row.measures for own in rows for row in own[:1]]
     if measure.logarithm is not None:
         return measure.written(math.exp(fmean(values[measure.logarithm] for values in measured)))
     return measure.written(fmean(values[measure.name] for values in measured))
