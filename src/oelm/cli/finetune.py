@@ -7,7 +7,7 @@ from typer import Context
 
 from oelm.base.errors import ConfigError
 from oelm.cli.locations import RUNS, TOKENS
-from oelm.cli.options import Checkpoint, given_options, panel, precision_of
+from oelm.cli.options import Checkpoint, given_parameters, panel, precision_of
 from oelm.cli.running import run_and_report
 from oelm.config.request import FinetuneRequest
 from oelm.config.run import RunConfig
@@ -72,7 +72,7 @@ def finetune(
 ) -> None:
     """Fine-tune a model on labelled text: chosen on a hold-out of train, evaluated once."""
     given = {name: value for name, value in locals().items() if name in FinetuneRequest.model_fields}
-    _refuse_contradictions(set(given_options(context)), model, task)
+    _refuse_contradictions(set(given_parameters(context).values()), model, task)
     source: dict[str, Any]
     if task == _LANGUAGE_MODELLING:
         source = {"kind": "tokens", "folder": str(_token_folder(data, model, revision))}

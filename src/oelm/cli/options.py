@@ -32,10 +32,10 @@ def precision_of(*, bf16: bool, fp16: bool) -> str:
     return "bf16" if bf16 else "float16" if fp16 else "float32"
 
 
-def given_options(context: Context) -> list[str]:
-    """The options on the command line, by their first names: `["--data", "--lr"]`."""
-    return [
-        option.opts[0]
+def given_parameters(context: Context) -> dict[str, str]:
+    """The options on the command line, by parameter: `{"data": "--data", "steps": "--steps"}`."""
+    return {
+        option.name: option.opts[0]
         for option in context.command.params
         if option.name and getattr(context.get_parameter_source(option.name), "name", None) == "COMMANDLINE"
-    ]
+    }

@@ -1,15 +1,18 @@
 """`oelm train`: one run."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
 
+from rich.console import Console
 from typer import Context
 
 from oelm.base.errors import ConfigError
 from oelm.cli.locations import RUNS, data_folder
-from oelm.cli.options import given_options, panel, precision_of
+from oelm.cli.options import given_parameters, panel, precision_of
 from oelm.cli.running import run_and_report
 from oelm.config.methods import from_original
+from oelm.config.model import GPT2_VOCABULARY, GPTConfig
 from oelm.config.request import TrainRequest, resolve
 from oelm.config.run import RunConfig
 from oelm.config.settings import parse
@@ -24,7 +27,9 @@ def train(
     context: Context,
     data: Annotated[str | None, _run("Folder made by `oelm prepare`.", "--data", "--dataset", "--data-path")] = None,
     method: Annotated[str | None, _run("See `oelm methods`. \\[default: oelm]")] = None,
-    model_type: Annotated[str | None, _run("The original's name: baseline, oelm_v2, oelm_random.")] = None,
+    model_type: Annotated[
+        str | None, _run("baseline, oelm_v2 or oelm_random: the original's model, and its defaults for all else.")
+    ] = None,
     out_dir: Annotated[
         Path | None, _run("The run's folder. \\[default: runs/DATA/METHOD-seedN]", "--out-dir", "--output-dir")
     ] = None,
@@ -81,16 +86,20 @@ def train(
     config = config or _config_to_resume(data, out_dir, resume=resume)
     if config is not None:
         resolved = read_yaml(RunConfig, config)
-        _refuse_settings_beside(config, given_options(context))
+        _refuse_settings_beside(config, given_parameters(context).values())
         run_and_report(resolved, out_dir or _folder_of(config), resume=resume)
         return
     if data is None:
         raise ConfigError("no data given", "add --data FOLDER (made by `oelm prepare`), or --config FILE")
     if method and model_type:
         raise ConfigError("both --method and --model-type given", "give one of them")
-    given["method"] = from_original(model_type).name if model_type else method or _DEFAULT.method
-    resolved = _resolve({**given, "precision": precision_of(bf16=bf16, fp16=fp16)}, data_folder(data))
-    default_folder = RUNS / resolved.data.name / f"{resolved.method.name}-seed{seed}"
+    given |= {"method": method or _DEFAULT.method, "precision": precision_of(bf16=bf16, fp16=fp16)}
+    if model_type:
+        given |= _as_original(model_type, steps, given_parameters(context))
+    resolved = _resolve(given, data_folder(data))
+    if model_type:
+        _say_original(model_type, resolved)
+    default_folder = RUNS / resolved.data.name / f"{resolved.method.name}-seed{resolved.seed}"
     run_and_report(resolved, out_dir or default_folder, resume=resume)
 
 
@@ -102,7 +111,31 @@ def _config_to_resume(data: str | None, out_dir: Path | None, *, resume: bool) -
     return own if own.is_file() else None
 
 
-def _refuse_settings_beside(config: Path, given: list[str]) -> None:
+def _as_original(model_type: str, steps: int, given: Collection[str]) -> dict[str, Any]:
+    """The original's method and, where the command line says nothing, the defaults of its training script."""
+    from oelm.config.original_study import script_settings
+
+    settings = {name: value for name, value in script_settings(steps).items() if name not in given}
+    return {"method": from_original(model_type).name, **settings}
+
+
+def _say_original(model_type: str, config: RunConfig) -> None:
+    """One line: what the original's name stands for here."""
+    model, optim = config.model, config.optim
+    assert isinstance(model, GPTConfig)
+    other = "" if model.vocabulary == GPT2_VOCABULARY else f" (its own: {GPT2_VOCABULARY:,}, --tokenizer gpt2)"
+    Console().print(
+        f"--model_type {model_type}: {config.method.name} with the original's settings where you give none: "
+        f"{model.layers} layers, width {model.width}, {model.heads} heads, context {model.context}, "
+        f"dropout {model.dropout:g}, vocabulary {model.vocabulary:,}{other}, warm-up {optim.warmup_steps:,}, "
+        f"weight decay {optim.weight_decay:g} on {optim.decay.value}, beta2 {optim.beta2:g}, "
+        f"{config.train.precision.value}, seed {config.seed}",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _refuse_settings_beside(config: Path, given: Collection[str]) -> None:
     others = [option for option in given if option not in _BESIDE_A_CONFIG]
     if others:
         raise ConfigError(

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter
 
+from oelm.config.methods import ORIGINAL_NAMES
 from oelm.config.record import CurvePoint, Event, Record, Result, StepEvent, Timing, ValidationEvent
 from oelm.train.checkpoint import Progress
 
 _EVENT: TypeAdapter[Event] = TypeAdapter(Event)
+_ORIGINAL_TYPES = {ours: theirs for theirs, ours in ORIGINAL_NAMES.items()}
 
 
 def read_events(path: Path) -> tuple[Event, ...]:
@@ -63,13 +65,13 @@ def timing(progress: Progress, *, tokens_per_step: float, peak_bytes: int) -> Ti
 
 
 def timing_stats(record: Record, progress: Progress) -> dict[str, Any]:
-    """`timing_stats.json` with the original's keys, so that its scripts go on working. Times are in seconds."""
+    """`timing_stats.json` with the original's keys and names, so that its scripts go on working. Times: seconds."""
     method, timing = record.config.method, record.timing
     seconds = np.array(progress.step_seconds or [progress.training_seconds / progress.step])
     validations = len(record.curve)
     return {
-        "model_type": method.name,
-        "init_method": method.query.value,
+        "model_type": _ORIGINAL_TYPES.get(method.name, method.name),
+        "init_method": "orthogonal" if method.query.value.endswith("orthogonal") else method.query.value,
         "dataset": record.config.data.name,
         "final_perplexity": record.result.measures.get("perplexity"),
         "total_wall_time": progress.wall_seconds,
