@@ -12,7 +12,8 @@ import pytest
 from pydantic import ValidationError
 
 from data.hub_cache import cache_split
-from oelm.base.errors import DataError, StorageError
+from oelm.base.errors import ConfigError, DataError, StorageError
+from oelm.cli.prepare import _bytes
 from oelm.config.manifest import TokenizerKind
 from oelm.data.hub import HubCorpus
 from oelm.data.prepare import prepare
@@ -415,3 +416,66 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path, separator):
         )  # fmt: skip
         peaks.append(int(measured.stdout) / 1024)
     assert peaks[1] < 1.15 * peaks[0] + 20, peaks
+
+
+# --- a part of a corpus ------------------------------------------------------------------------------------------
+
+
+def test_the_first_documents(tmp_path):
+    manifest = run(small(max_documents=30), tmp_path / "data")
+    kept = decoded(tmp_path / "data", "train") + decoded(tmp_path / "data", "valid")
+    assert sorted(kept) == sorted(islice(stories(0), 30))
+    assert manifest.sources[0].documents == 30
+
+
+@pytest.mark.parametrize("most", [20_000, 20_001, 20_013])
+def test_so_much_text_and_no_more(tmp_path, most):
+    manifest = run(small(max_bytes=most), tmp_path / "data")
+    kept = decoded(tmp_path / "data", "train") + decoded(tmp_path / "data", "valid")
+    read = manifest.train.text_bytes + manifest.valid.text_bytes
+    assert read == manifest.sources[0].bytes
+    assert most - 20 < read <= most, "less than a word is lost"
+    whole = list(islice(stories(0), len(kept)))
+    [cut] = set(kept) - set(whole)
+    assert sorted([*kept, whole[-1]]) == sorted([*whole, cut])
+    assert whole[-1].startswith(cut)
+    assert whole[-1][len(cut)].isspace()
+
+
+def test_a_cap_counts_over_all_files_and_over_pieces_of_a_document(tmp_path):
+    (tmp_path / "a.txt").write_text("äöü one\n<|endoftext|>\ntwo two")
+    (tmp_path / "b.txt").write_text(" ".join(["word"] * 40_000))  # several pieces
+    (tmp_path / "c.txt").write_text("never read")
+    paths = tuple(str(tmp_path / f"{name}.txt") for name in "abc")
+    valid = Files(paths=(str(tmp_path / "c.txt"),))
+    request = small(source=Files(paths=paths), valid=valid, tokenizer=TokenizerKind.BYTES, max_bytes=100_020)
+    sources = run(request, tmp_path / "data").sources
+    assert [source.bytes for source in sources] == [17, 99_999, 0, len("never read")]
+    assert decoded(tmp_path / "data", "train") == ["äöü one", "two two", " ".join(["word"] * 20_000)]
+    fewer = small(source=Files(paths=paths), valid=valid, tokenizer=TokenizerKind.BYTES, max_documents=2)
+    run(fewer, tmp_path / "two")
+    assert decoded(tmp_path / "two", "train") == ["äöü one", "two two"]
+
+
+def test_a_cap_that_nothing_reaches_changes_nothing_and_equal_caps_give_equal_bytes(tmp_path):
+    run(small(), tmp_path / "all")
+    run(small(max_bytes=10**9, max_documents=10**6), tmp_path / "beyond")
+    assert contents(tmp_path / "all") == contents(tmp_path / "beyond")
+    for name in ("one", "two"):
+        run(small(max_bytes=9_000), tmp_path / name)
+    assert contents(tmp_path / "one") == contents(tmp_path / "two") != contents(tmp_path / "all")
+    with pytest.raises(DataError, match="other settings"):
+        run(small(max_bytes=9_001), tmp_path / "one")
+    assert "max_bytes" not in small().identity()
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("189MB", 189_000_000), ("2.5 gb", 2_500_000_000), ("70k", 70_000), ("7", 7)]
+)
+def test_sizes_as_people_write_them(text, size):
+    assert _bytes(text) == size
+
+
+def test_a_size_that_is_none_is_refused():
+    with pytest.raises(ConfigError, match="189MB"):
+        _bytes("much")

@@ -1,5 +1,6 @@
 """`oelm prepare`: from text to token files."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -39,6 +40,8 @@ def prepare(
     seed: Annotated[int, _holdout("Chooses what is held out, and the stories.")] = 0,
     separator: Annotated[str, _reading("The line between documents of a text file.")] = "<|endoftext|>",
     text_field: Annotated[str, _reading("Field of JSON lines, or column of parquet.")] = "text",
+    max_bytes: Annotated[str | None, _reading("Only the beginning: so much text, such as 189MB or 2GB.")] = None,
+    max_documents: Annotated[int | None, _reading("Only the first documents.")] = None,
     revision: Annotated[str | None, _reading("Commit of a Hub corpus.")] = None,
     story_bytes: Annotated[int, _reading("Size of the built-in corpus.")] = 4_000_000,
 ) -> None:
@@ -65,6 +68,8 @@ def prepare(
         PrepareRequest,
         {
             "source": source,
+            "max_bytes": _bytes(max_bytes) if max_bytes else None,
+            "max_documents": max_documents,
             "valid": files(valid) if valid else None,
             "tokenizer": tokenizer,
             "vocabulary": vocab_size,
@@ -84,3 +89,11 @@ def prepare(
         f"train on it: oelm train --data {folder}",
         highlight=False,
     )
+
+
+def _bytes(text: str) -> int:
+    """A size as people write it: 189MB, 2.5 GB, 4000000."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(|[kMG])B?", text.strip(), re.IGNORECASE)
+    if match is None:
+        raise ConfigError(f"--max-bytes {text!r} is not a size", "write it like 189MB, 2.5GB or 4000000")
+    return int(float(match[1]) * 1000 ** " kmg".index(match[2].lower() or " "))

@@ -1,12 +1,12 @@
 """What is asked of a preparation: which text, which tokenizer, what is held out."""
 
 from pathlib import PurePath
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
 from oelm.config.manifest import TokenizerKind
-from oelm.config.settings import Settings
+from oelm.config.settings import GrownSettings
 from oelm.data.hub import HUB_DATASETS
 from oelm.data.sources import Files, Hub, Stories, TextSource
 from oelm.data.tokenizer import SMALLEST_BPE
@@ -14,10 +14,16 @@ from oelm.data.tokenizer import SMALLEST_BPE
 _MOST_FILES = {TokenizerKind.BYTES: 0, TokenizerKind.BPE: 1, TokenizerKind.GPT2: 2}
 
 
-class PrepareRequest(Settings):
+class PrepareRequest(GrownSettings):
     """Everything that decides the token files, byte for byte."""
 
+    later: ClassVar[frozenset[str]] = frozenset({"max_bytes", "max_documents"})
+
     source: TextSource
+    max_bytes: Annotated[int, Field(ge=1)] | None = None
+    """Only the beginning of `source`, so much text at most; the document that goes beyond is cut at white space."""
+    max_documents: Annotated[int, Field(ge=1)] | None = None
+    """Only so many documents of `source`, the first ones."""
     valid: TextSource | None = None
     """Validation text of its own; otherwise the Hub's validation split, otherwise a part of `source` is held out."""
     tokenizer: TokenizerKind = TokenizerKind.BPE
