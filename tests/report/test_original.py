@@ -1,15 +1,19 @@
 """The original study's figures, as the package keeps them and as its documents print them, typed here once more."""
 
+import json
 import math
+import re
 
 import pytest
 
-from oelm.config.original_study import original_records
+from oelm.config.original_study import CONTRADICTIONS, original_records
 from oelm.config.record import Record
 from oelm.report.confounds import ConfoundKind
 from oelm.report.groups import Report, build_report
-from oelm.report.texts import Language
+from oelm.report.texts import Language, Texts
 from oelm.report.verdicts import Verdict
+from oelm.report.write_html import as_html
+from oelm.report.write_json import as_json
 from oelm.report.write_markdown import as_markdown
 
 from .records import BASELINE_LOSSES, make_arm
@@ -272,3 +276,81 @@ def test_the_file_is_what_the_script_writes(monkeypatch: pytest.MonkeyPatch) -> 
 
     assert Record.model_validate(records()[0].model_dump(mode="json")) == RECORDS["M512-GPT"]
     assert OUT.read_text(encoding="utf-8") == written(records()), "run python benchmarks/original_study.py"
+
+
+# --- every figure, on the page ---------------------------------------------------------------------------------------
+
+# As the original's documents print them; those of the first report's validations stand in the table above.
+PRINTED = """
+4.14 4.66 4.27 4.69 4.97 47.24 54.29 25.13 29.03 76.71 77.79 93.12 91.28 83.44 82.23
++12.6 +9.8 +16.4 +14.9 +15.5 +19 +1.08 98.0 98.5
+1.4215 1.5389 1.4516 1.5456 1.6038 3.855 3.994 3.224 3.368 0.523 0.498
+4h31m27s 16,287.72 4h32m46s 16,366.33 4h15m18s 15,318.03 9h10m18s 9h08m46s 3h49m35s 3h47m29s 11,971 5,138 6h30m00s
+5h00m00s 0.083659 0.083535 0.0769 0.184 0.06168 0.06169 0.06123 0.06125 0.162 0.069
+199,899 7,269 7,393 7,021 586.9 591.1
+44,896,768 41,751,040 3,145,728 109,484,547 14,174,208 95,310,339 7.0 12.9 82M 44.9M 514M 490M
+5e-4 3e-4 1e-3 2e-5 1e-4 100,000 150,000 200,000 85K 99K 150K 100K 2.5 2.0
+896 189 2M 40M 118M 448M 95M 15 13 45 29 57 2.3 5.6 8 6 0.044 0.02 0.0837 9.22e-08 1.12e-07 0.637 0.932
+1000 2000 0.01 0.1 0.9 0.999 float16 linear cosine 42 128 32 16 2,490
+1.5913 1.5462 1.5099 1.7476 1.4600 1.7112 1.6753 1.6347 1.8759 1.5946
+5.35e-07 3.01e-07 1.34e-07 3.35e-08 1.34e-09
+6.50 7.20 7.80 5.65 6.35 5.20 5.60 6.00 4.51 5.04 5.30
+"""
+
+
+def texts_of(language: Language) -> dict[str, str]:
+    page = as_html(REPORT, language, "oelm report --original")
+    body = re.search(rf'<div class="page" lang="{language.value}">.*?</footer>', page, re.DOTALL)
+    assert body is not None
+    return {"md": as_markdown(REPORT, language, whole=True), "html": re.sub(r"<[^>]+>", " ", body[0])}
+
+
+@pytest.mark.parametrize("language", Language)
+@pytest.mark.parametrize("form", ["md", "html"])
+def test_every_figure_is_on_the_page(language: Language, form: str) -> None:
+    text = texts_of(language)[form]
+    table = re.findall(r"\d\.\d{4}", FIRST_REPORT)
+    assert len(table) == 56
+    missing = [
+        figure
+        for figure in (*PRINTED.split(), *table)
+        if not re.search(rf"(?<![\d.,]){re.escape(figure)}(?![\d]|[.,]\d)", text)
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("language", Language)
+def test_contradictions_and_sources_are_listed(language: Language) -> None:
+    text, say = texts_of(language)["md"], Texts(language)
+    assert len(CONTRADICTIONS) == 15
+    for contradiction in CONTRADICTIONS:
+        assert say.of(contradiction) in text
+    section = text.split(say("reported_settings"))[1].split(say("contradictions"))[0]
+    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]
+    found = {(row[0], row[2], row[3]) for row in rows if "GPT-02" in row[1]}
+    script = say("source.script")
+    assert {("warmup", "1000", script), ("decay", "all", script), ("seed", "42", script)} < found
+    assert ("batch", "8", say("source.report")) in found
+
+
+def test_the_json_has_the_same_as_numbers() -> None:
+    found = json.loads(as_json(REPORT))["reported_study"]
+    runs = {run["id"]: run for run in found["runs"]}
+    assert list(runs) == [*LANGUAGE_MODELS, *CLASSIFIERS]
+    assert (runs["GPT-01"]["wall_seconds"], runs["GPT-07"]["median_step_seconds"]) == (16_287.72, 0.06125)
+    assert runs["M512-GPT"]["epochs"] == pytest.approx(100_000 * 16 * 512 / 448e6)
+    assert (runs["XNLI-01"]["converged_epochs"], runs["SST-2-02"]["measure"]) == (2.5, "accuracy")
+    first, final = found["courses"]
+    assert first["ids"] == ["M512-GPT", "M512-OELM"]
+    assert (len(first["validation"]), len(first["training"]), final["training"]) == (28, 5, [])
+    point = next(point for point in first["validation"] if point["step"] == 2000)
+    assert point["improvements"]["M512-GPT"] == pytest.approx(1 - 2.8164 / 3.7234)
+    targets = {row["loss"]: row["steps"] for row in first["targets"]}
+    assert targets[1.6] == {"M512-GPT": 30_000, "M512-OELM": 60_000}
+    assert targets[1.5] == {"M512-GPT": 50_000}, "the other one never reaches it"
+
+
+def test_a_report_without_the_original_has_none_of_it() -> None:
+    report = build_report(make_arm("baseline", BASELINE_LOSSES))
+    assert report.reported_study is None
+    assert "contradicts" not in as_markdown(report, whole=True)

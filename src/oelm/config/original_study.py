@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from oelm.config.measure import Bilingual
 from oelm.config.model import GPTConfig
 from oelm.config.record import Record
 
@@ -47,3 +48,85 @@ def original_records() -> tuple[Record, ...]:
     """The runs of the original study, in the order of its reports."""
     text = resources.files("oelm.config").joinpath("original_study.json").read_text(encoding="utf-8")
     return TypeAdapter(tuple[Record, ...]).validate_json(text)
+
+
+_CONTRADICTIONS = (
+    (
+        "Size: tables give the GPT about 82M parameters; the model described has 44,896,768 (44.9M).",
+        "规模：表中称 GPT 约有 82M 参数；按其描述，模型实为 44,896,768（44.9M）。",
+    ),
+    (
+        "Frozen share: 12.9 % is given for the GPT. That is BERT's (14,174,208 of 109,484,547, with 95,310,339 "
+        "trained); of the GPT, 3,145,728 of 44,896,768 are 7.0 %.",
+        "冻结比例：称 GPT 为 12.9 %。这是 BERT 的比例（109,484,547 中的 14,174,208，可训练 95,310,339）；"
+        "GPT 为 44,896,768 中的 3,145,728，即 7.0 %。",
+    ),
+    (
+        "Memory: 514M and 490M are sizes of the checkpoint file (weights and two Adam moments), not of memory.",
+        "内存：514M 与 490M 是检查点文件（权重与两个 Adam 矩）的大小，而非内存。",
+    ),
+    (
+        "Data: the trend orders the sets as 2M, 40M and 118M tokens. By the token files TinyStories has about 448M "
+        "(896 MB; validation 9 MB) and is the largest, the subset of OpenWebText about 95M (189 MB and 2 MB), "
+        "WikiText-103 118M; and steps differ as well (100K, 150K, 200K).",
+        "数据：其趋势按 2M、40M、118M 词元排序。按词元文件，TinyStories 约 448M（896 MB，验证集 9 MB），为最大；"
+        "OpenWebText 子集约 95M（189 MB 和 2 MB）；WikiText-103 为 118M；步数也不同（100K、150K、200K）。",
+    ),
+    (
+        "Steps: GPT-04 and GPT-05 have 150K in one table and 100K in another.",
+        "步数：GPT-04 与 GPT-05 在一张表中为 150K，在另一张中为 100K。",
+    ),
+    (
+        "Time per step: GPT-01 and GPT-02 have 0.184 s in two places and 0.0837 s in two others. Validation was 45 % "
+        "of GPT-01's wall time.",
+        "每步时间：GPT-01 与 GPT-02 两处为 0.184 秒，另两处为 0.0837 秒。GPT-01 的总用时中 45 % 用于验证。",
+    ),
+    (
+        "First version: one global orthogonal matrix is said to cost +19 % perplexity (the head-wise one +9.8 %); the "
+        "figures of the first report give +12.6 %.",
+        "第一版：称整体正交矩阵使困惑度 +19 %（按头正交为 +9.8 %）；而首份报告的数字给出 +12.6 %。",
+    ),
+    (
+        "Freezing: the first report's text says that it was not active; its count (41,751,040, total and trainable) "
+        "is the baseline's without Q and K.",
+        "冻结：首份报告正文称冻结并未生效；其参数量（总数与可训练数均为 41,751,040）却是 baseline 减去 Q、K。",
+    ),
+    (
+        "Best checkpoint: the first report calls 85K steps the best of M512-OELM (1.5396), but its table is lower at "
+        "99K (1.5389).",
+        "最佳检查点：首份报告称 M512-OELM 在 85K 步最佳（1.5396），而其表中 99K 步更低（1.5389）。",
+    ),
+    (
+        "Warm-up: the first report states 2,000 steps; the rates that it logged (5.35e-07 at 98K, 1.34e-09 at 99.9K) "
+        "fit 4,000.",
+        "预热：首份报告称 2,000 步；其记录的学习率（98K 步 5.35e-07，99.9K 步 1.34e-09）却与 4,000 步相符。",
+    ),
+    (
+        "Number of experiments: the final report counts 15; its overview has 13 rows, and two are not named.",
+        "实验数目：最终报告称 15 项；其总表只有 13 行，另有两项未列名。",
+    ),
+    (
+        "Init of the baseline: a table says Xavier, the rest normal with std 0.02.",
+        "baseline 的初始化：一张表写 Xavier，其余各处为标准差 0.02 的正态分布。",
+    ),
+    (
+        "Speed: 29 % (first report) and 57 % (XNLI) faster are not possible from freezing, which saves 2.3 % of the "
+        "matmul FLOPs of Medium-512 (5.6 % of its blocks). GPT-03 is 8 % faster than GPT-02 on the same arithmetic.",
+        "速度：快 29 %（首份报告）与快 57 %（XNLI）不可能来自冻结，冻结只节省 Medium-512 矩阵乘法 FLOPs 的 2.3 %"
+        "（各层的 5.6 %）。GPT-03 与 GPT-02 运算相同，却快 8 %。",
+    ),
+    (
+        "Orthogonality: it is called 6 % better than random (GPT-02 against GPT-03), but its entries have std 0.044 "
+        "and the random ones 0.02, so the first logits differ about fivefold: that may be scale.",
+        "正交性：称其比随机好 6 %（GPT-02 对 GPT-03），但其元素标准差为 0.044，随机者为 0.02，"
+        "初始 logit 相差约五倍：这可能只是尺度之差。",
+    ),
+    (
+        "Efficiency: perplexity per parameter (9.22e-08 and 1.12e-07) and per hour (0.637 and 0.932) are called wins "
+        "of OELM; of a cost per resource the lower one is better.",
+        "效率：称每参数困惑度（9.22e-08 与 1.12e-07）和每小时困惑度（0.637 与 0.932）为 OELM 的优势；"
+        "而单位资源的代价应以低者为佳。",
+    ),
+)
+CONTRADICTIONS = tuple(Bilingual(english=english, chinese=chinese) for english, chinese in _CONTRADICTIONS)
+"""Where the original's documents contradict each other, or arithmetic."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from oelm.base.errors import ConfigError
 from oelm.config.methods import METHODS
@@ -23,6 +24,9 @@ from oelm.report.arms import (
 from oelm.report.confounds import ScaleGap, scale_gaps
 from oelm.report.findings import Comparison, Finding, compare
 from oelm.report.record_files import load_records, unfinished_runs
+
+if TYPE_CHECKING:
+    from oelm.report.reported_study import ReportedStudy
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,8 @@ class Report:
     """One per method that was compared on several data sets or sizes."""
     reported: tuple[study_views.ReportedPair, ...]
     """Our results and those that another study reported for the same method and data."""
+    reported_study: "ReportedStudy | None"
+    """All that the other study reported."""
     tuning: tuple[study_views.TuningTable, ...]
     environments: tuple[study_views.EnvironmentRow, ...]
     unfinished: tuple[Path, ...]
@@ -109,11 +115,21 @@ def build_report(
         groups=groups,
         trends=study_views.trends(findings),
         reported=study_views.reported_pairs(findings),
+        reported_study=_reported_study(groups),
         tuning=study_views.tuning_tables(records, arms),
         environments=study_views.environment_rows(arms),
         unfinished=tuple(unfinished),
         registrations=study_views.registrations(final, plans or {}),
     )
+
+
+def _reported_study(groups: Sequence[Group]) -> "ReportedStudy | None":
+    """Loaded only where another study's records are: most reports have none."""
+    if all(group.source == "measured" for group in groups):
+        return None
+    from oelm.report.reported_study import reported_study
+
+    return reported_study([group.findings for group in groups])
 
 
 def split_into_groups(records: Sequence[Record]) -> list[list[Record]]:

@@ -10,6 +10,7 @@ from oelm.report.axes import axis_around
 from oelm.report.content import Cell, Column, Dot, Plot, Section, Table, Tick
 from oelm.report.findings import Finding, mean_of
 from oelm.report.groups import Group, Report
+from oelm.report.reported_sections import reported_sections
 from oelm.report.reproduce import commands_of
 from oelm.report.sentences import (
     bound_sentences,
@@ -40,7 +41,13 @@ def experiment_sections(group: Group, colours: Colours, say: Texts) -> tuple[Sec
 
 def report_sections(report: Report, command: str, say: Texts) -> tuple[Section, ...]:
     """What concerns all experiments."""
-    found = (_trends(report, say), _reported(report, say), _tuning(report, say), _environment(report, say))
+    found = (
+        _trends(report, say),
+        *reported_sections(report.reported_study, say),
+        _reported(report, say),
+        _tuning(report, say),
+        _environment(report, say),
+    )
     runs = [line for group in report.groups for line in commands_of(group.arms)]
     reproduce = Section("reproduce", say("reproduce"), say("reproduce.lead"), commands=(*runs, command))
     return (*(section for section in found if section is not None), reproduce)
