@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from oelm.evaluate.generation import Sampling, generate
     from oelm.experiments.assemble import run
     from oelm.experiments.trained_run import load_run
+    from oelm.exports.model_export import export
     from oelm.method.freezing import frozen_names
     from oelm.method.projections import global_orthogonal, headwise_orthogonal
     from oelm.model.gpt import GPT
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from oelm.report.write_markdown import as_markdown
     from oelm.surgery.architectures import Architecture, Attention, Fused, Place
     from oelm.surgery.convert import convert
-    from oelm.surgery.export import export
     from oelm.surgery.storage import load, save
     from oelm.surgery.trainer import FreezeCallback
 
@@ -59,7 +59,7 @@ _HOME = {
     "convert": "surgery.convert",
     "load": "surgery.storage",
     "save": "surgery.storage",
-    "export": "surgery.export",
+    "export": "exports.model_export",
     "FreezeCallback": "surgery.trainer",
     "Architecture": "surgery.architectures",
     "Attention": "surgery.architectures",
@@ -132,7 +132,7 @@ __all__ = [  # noqa: RUF022 (by room, as above)
 
 def _know_exports() -> None:
     """Let transformers' auto classes load what `oelm export` wrote, without remote code: once they are asked to."""
-    import_module("oelm.surgery.auto_classes").know_exports()
+    import_module("oelm.exports.auto_classes").know_exports()
 
 
 after_import("transformers.models.auto.configuration_auto", _know_exports)

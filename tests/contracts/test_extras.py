@@ -10,13 +10,13 @@ from oelm.base.errors import ConfigError
 from oelm.config.method import Extras, Method
 from oelm.config.methods import CARRIED, control_of, parse_method
 from oelm.config.model import GPTConfig
+from oelm.exports.model_export import as_transformers
 from oelm.method.extras import CHANGES_THE_START, EXTRAS, OF_TRAINING, SIDES, Exported, extra_tensors, rows_of
 from oelm.method.weights import QUERY_KEY_SIDE
 from oelm.model.attention import Attention
 from oelm.model.gpt import GPT
 from oelm.model.ledger import weight_table
 from oelm.surgery.convert import convert
-from oelm.surgery.export import as_transformers
 from oelm.train.optimiser import lr_share
 
 MODIFIERS = {

@@ -11,8 +11,8 @@ from oelm.data.tokenizer import byte_tokenizer
 from oelm.evaluate.head_scores import attention_weights, head_scores
 from oelm.evaluate.language_model import LanguageModel
 from oelm.evaluate.suites import evaluate
+from oelm.exports.model_export import as_transformers
 from oelm.model.attention import Attention
-from oelm.surgery.export import as_transformers
 
 HALF = 6
 

@@ -13,10 +13,10 @@ from oelm.config.model import GPTConfig
 from oelm.data.tokenizer import byte_tokenizer
 from oelm.evaluate.generation import Sampling, choose, generate, generate_all, stream
 from oelm.evaluate.language_model import LanguageModel
+from oelm.exports.model_export import as_transformers
 from oelm.model.blind import BlindCache
 from oelm.model.gpt import GPT, Cache
 from oelm.model.projecting import mix_with_previous
-from oelm.surgery.export import as_transformers
 
 GREEDY = Sampling(temperature=0)
 PROMPT = [3, 1, 4, 1, 5]

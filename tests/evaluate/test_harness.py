@@ -14,7 +14,7 @@ from oelm.config.model import GPTConfig
 from oelm.data.tokenizer import byte_tokenizer
 from oelm.evaluate.language_model import LanguageModel
 from oelm.evaluate.suites import evaluate
-from oelm.surgery.export import as_transformers
+from oelm.exports.model_export import as_transformers
 
 INSTALLED = importlib.util.find_spec("lm_eval") is not None
 BYTES = GPTConfig(layers=1, width=16, heads=2, ffn_width=16, context=32, vocabulary=257)

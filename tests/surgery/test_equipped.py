@@ -17,13 +17,13 @@ from torch import Tensor, nn
 from oelm.base.errors import CheckpointError, ConfigError, FreezeError
 from oelm.config.model import GPTConfig
 from oelm.evaluate.generation import Sampling, generate
+from oelm.exports.model_export import as_transformers
 from oelm.method.extras import SIDES, rows_of
 from oelm.method.geometry import gram_error
 from oelm.method.weights import QUERY_KEY_SIDE
 from oelm.surgery.architectures import ROTARY, architecture_named
 from oelm.surgery.conversion import check_frozen, weight_table
 from oelm.surgery.convert import convert
-from oelm.surgery.export import as_transformers
 from oelm.surgery.sites import open_sites
 from oelm.surgery.storage import load, save
 

@@ -17,10 +17,10 @@ from oelm.base.errors import ConfigError, DataError
 from oelm.config.model import GPTConfig, Style
 from oelm.data.tokenizer import byte_tokenizer, save_tokenizer
 from oelm.evaluate.generation import Sampling, generate
+from oelm.exports.model_export import as_transformers, export
+from oelm.exports.shifted import OelmGPTForCausalLM, OelmLlamaForCausalLM, shift_keys
 from oelm.model.gpt import GPT
-from oelm.surgery import shifted
-from oelm.surgery.export import as_transformers, export
-from oelm.surgery.shifted import OelmGPTForCausalLM, OelmLlamaForCausalLM, shift_keys
+from oelm.exports import shifted
 
 BYTES = GPTConfig(layers=2, width=24, heads=4, ffn_width=48, context=32, vocabulary=257)
 
@@ -228,7 +228,7 @@ def test_auto_classes_know_exports_after_import_oelm(first: str, tokenizer_file:
     environment = {**os.environ, "HF_HOME": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1"}
     command = [sys.executable, "-c", script, str(tmp_path / "out")]
     done = subprocess.run(command, check=True, env=environment, capture_output=True, text=True)
-    assert done.stdout.split() == ["oelm.surgery.shifted", "2"]
+    assert done.stdout.split() == ["oelm.exports.shifted", "2"]
 
 
 def test_a_missing_tokenizer_is_refused(tmp_path) -> None:

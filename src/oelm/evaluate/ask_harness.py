@@ -39,7 +39,7 @@ def run_harness(model: LanguageModel, request: EvaluationRequest) -> dict[str, A
         raise ConfigError(
             f"the suite harness needs lm-evaluation-harness ({error})", "pip install 'oelm[eval]'"
         ) from error
-    from oelm.surgery.export import as_transformers, wrapped_tokenizer
+    from oelm.exports.model_export import as_transformers, wrapped_tokenizer
 
     module = as_transformers(model.module, model.end_of_text) if isinstance(model.module, GPT) else model.module
     begin, end = (model.tokenizer.id_to_token(each) for each in (model.first, model.end_of_text))

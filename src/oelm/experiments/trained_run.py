@@ -70,7 +70,7 @@ def _language_model_config(files: RunFolder) -> tuple[RunConfig, GPTConfig]:
 
 def export_run(folder: Path | str, out: Path | str, checkpoint: str = "last") -> None:
     """Write a language model as `AutoModelForCausalLM`, a fine-tuned model as what it was, with its tokenizer."""
-    from oelm.surgery.export import export, refuse_existing
+    from oelm.exports.model_export import export, refuse_existing
 
     files, out = RunFolder(Path(folder)), Path(out)
     refuse_existing(out)

@@ -53,7 +53,7 @@ class Exported(StrEnum):
     FOLDED = "folded"
     """It is linear in x: part of W_Q, W_K and their biases."""
     RUN = "run"
-    """The exported model has it too: `surgery/shifted.py`."""
+    """The exported model has it too: `exports/shifted.py`."""
     REFUSED = "refused"
     """No model that we export to can run it."""
 

@@ -1,4 +1,5 @@
-"""Level 3: Hugging Face models. Where Q and K live (a table); splitting, rewriting, freezing, saving, exporting.
+"""Level 3: Hugging Face models. Where Q and K live (a table); splitting, rewriting, freezing, saving.
 
-The only room that imports transformers. `oelm.base`, `oelm.config` and `oelm.method` are all it needs of oelm.
+This room and `oelm.exports` import transformers, no other does. `oelm.base`, `oelm.config` and `oelm.method` are all it
+needs of oelm.
 """

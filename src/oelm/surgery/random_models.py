@@ -3,6 +3,8 @@
 # mypy: disable-error-code="no-untyped-call, call-arg"
 # (transformers leaves its constructors untyped, and its configs take more than they declare)
 
+from typing import TypeVar
+
 import torch
 from torch import Tensor
 from transformers import (
@@ -14,10 +16,10 @@ from transformers import (
     LlamaForCausalLM,
 )
 
-from oelm.config.model import GPTConfig, Style
-from oelm.surgery.as_llama import llama_config
+from oelm.config.model import BLOCK_NORM_EPSILON, ROTARY_THETA, GPTConfig, Style
 
 LanguageModel = GPT2LMHeadModel | LlamaForCausalLM
+C = TypeVar("C", bound=LlamaConfig)
 
 
 def random_language_model(shape: GPTConfig) -> LanguageModel:
@@ -53,6 +55,27 @@ def random_llama(shape: GPTConfig) -> LlamaForCausalLM:
     config = llama_config(LlamaConfig, shape.model_copy(update={"dropout": 0.0}), None)
     config.bos_token_id = config.pad_token_id = 0
     return LlamaForCausalLM(config)
+
+
+def llama_config(kind: type[C], config: GPTConfig, end_of_text: int | None, *, biases: bool = False) -> C:
+    """Transformers' Llama has dropout of attention weights only: that of the residual stream is left behind."""
+    return kind(
+        vocab_size=config.vocabulary,
+        hidden_size=config.width,
+        intermediate_size=config.ffn_width,
+        num_hidden_layers=config.layers,
+        num_attention_heads=config.heads,
+        max_position_embeddings=config.context,
+        hidden_act="silu",
+        rms_norm_eps=BLOCK_NORM_EPSILON,
+        rope_parameters={"rope_type": "default", "rope_theta": ROTARY_THETA},
+        attention_bias=biases,
+        attention_dropout=config.dropout,
+        bos_token_id=end_of_text,
+        eos_token_id=end_of_text,
+        pad_token_id=end_of_text,  # behind the mask it is never read
+        tie_word_embeddings=True,  # transformers 5 ties only if the config says so
+    )
 
 
 def random_bert(shape: GPTConfig, classes: int) -> BertForSequenceClassification:

@@ -9,35 +9,23 @@ names of its weights, the same that checkpoints hold.
 # (transformers leaves its constructors untyped)
 
 from pathlib import Path
-from typing import Protocol
 
 from tokenizers import Tokenizer
-from torch import Tensor, nn
+from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from oelm.base.errors import ConfigError, DataError
 from oelm.base.files import writing_folder
-from oelm.config.method import Method
-from oelm.config.model import GPTConfig, Style
-from oelm.surgery.as_gpt2 import empty_gpt2, gpt2_weights
-from oelm.surgery.as_llama import empty_llama, llama_weights
-from oelm.surgery.folding import refuse_unfoldable
+from oelm.config.model import Style
+from oelm.exports.as_gpt2 import empty_gpt2, gpt2_weights
+from oelm.exports.as_llama import empty_llama, llama_weights
+from oelm.exports.folding import refuse_unfoldable
+from oelm.model.gpt import GPT
 
 END_OF_TEXT = "<|endoftext|>"
 
 
-class OurGPT(Protocol):
-    """What is read of `oelm.model.gpt.GPT`: rooms of one level do not import each other."""
-
-    config: GPTConfig
-    method: Method
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """The weights by name."""
-        ...
-
-
-def export(model: OurGPT, tokenizer_file: Path | str, folder: Path | str) -> None:
+def export(model: GPT, tokenizer_file: Path | str, folder: Path | str) -> None:
     """Write model, generation config and tokenizer into a new folder, which appears when it is whole."""
     folder = Path(folder)
     refuse_existing(folder)
@@ -54,7 +42,7 @@ def refuse_existing(folder: Path) -> None:
         raise ConfigError(f"{folder} exists already and is not an empty folder", "choose another folder, or remove it")
 
 
-def as_transformers(model: OurGPT, end_of_text: int | None = None) -> PreTrainedModel:
+def as_transformers(model: GPT, end_of_text: int | None = None) -> PreTrainedModel:
     """The same function as a transformers model, in the same dtype."""
     config, method, weights = model.config, model.method, model.state_dict()
     refuse_unfoldable(config, method)

@@ -13,7 +13,7 @@ class _Extra(dict[str, Any]):
 
     def __contains__(self, model_type: object) -> bool:
         if model_type in _MODEL_TYPES and not super().__contains__(model_type):
-            import_module("oelm.surgery.shifted").register()
+            import_module("oelm.exports.shifted").register()
         return super().__contains__(model_type)
 
 

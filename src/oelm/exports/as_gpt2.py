@@ -14,8 +14,8 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from oelm.config.method import Method
 from oelm.config.model import GPTConfig
-from oelm.surgery.folding import folded_queries_and_keys
-from oelm.surgery.shifted import OelmGPTConfig, OelmGPTForCausalLM, register
+from oelm.exports.folding import folded_queries_and_keys
+from oelm.exports.shifted import OelmGPTConfig, OelmGPTForCausalLM, register
 
 
 def empty_gpt2(config: GPTConfig, method: Method, end_of_text: int | None) -> GPT2LMHeadModel:

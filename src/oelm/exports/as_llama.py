@@ -6,16 +6,16 @@
 # D model width  E = D + 1
 
 from collections.abc import Iterator, Mapping
-from typing import TypeVar
 
 import torch
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from oelm.config.method import Method
-from oelm.config.model import BLOCK_NORM_EPSILON, ROTARY_THETA, GPTConfig
-from oelm.surgery.folding import folded_queries_and_keys
-from oelm.surgery.shifted import OelmLlamaConfig, OelmLlamaForCausalLM, register
+from oelm.config.model import GPTConfig
+from oelm.exports.folding import folded_queries_and_keys
+from oelm.exports.shifted import OelmLlamaConfig, OelmLlamaForCausalLM, register
+from oelm.surgery.random_models import llama_config
 
 
 def empty_llama(config: GPTConfig, method: Method, end_of_text: int | None) -> LlamaForCausalLM:
@@ -24,30 +24,6 @@ def empty_llama(config: GPTConfig, method: Method, end_of_text: int | None) -> L
         register()
         return OelmLlamaForCausalLM(llama_config(OelmLlamaConfig, config, end_of_text, biases=method.extras.bias))
     return LlamaForCausalLM(llama_config(LlamaConfig, config, end_of_text, biases=method.extras.bias))
-
-
-C = TypeVar("C", bound=LlamaConfig)
-
-
-def llama_config(kind: type[C], config: GPTConfig, end_of_text: int | None, *, biases: bool = False) -> C:
-    """Transformers' Llama has dropout of attention weights only: that of the residual stream is left behind."""
-    return kind(
-        vocab_size=config.vocabulary,
-        hidden_size=config.width,
-        intermediate_size=config.ffn_width,
-        num_hidden_layers=config.layers,
-        num_attention_heads=config.heads,
-        max_position_embeddings=config.context,
-        hidden_act="silu",
-        rms_norm_eps=BLOCK_NORM_EPSILON,
-        rope_parameters={"rope_type": "default", "rope_theta": ROTARY_THETA},
-        attention_bias=biases,
-        attention_dropout=config.dropout,
-        bos_token_id=end_of_text,
-        eos_token_id=end_of_text,
-        pad_token_id=end_of_text,  # behind the mask it is never read
-        tie_word_embeddings=True,  # transformers 5 ties only if the config says so
-    )
 
 
 def llama_weights(config: GPTConfig, method: Method, weights: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
