@@ -17,10 +17,10 @@ from oelm.base.errors import ConfigError, DataError
 from oelm.config.model import GPTConfig, Style
 from oelm.data.tokenizer import byte_tokenizer, save_tokenizer
 from oelm.evaluate.generation import Sampling, generate
+from oelm.exports import shifted
 from oelm.exports.model_export import as_transformers, export
 from oelm.exports.shifted import OelmGPTForCausalLM, OelmLlamaForCausalLM, shift_keys
 from oelm.model.gpt import GPT
-from oelm.exports import shifted
 
 BYTES = GPTConfig(layers=2, width=24, heads=4, ffn_width=48, context=32, vocabulary=257)
 
