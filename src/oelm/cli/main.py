@@ -24,7 +24,7 @@ VERBS = {
     "inspect": "Show what is trained, frozen and absent: counts, FLOPs, and the geometry of Q and K at init.",
     "generate": "Continue a prompt with a trained model.",
     "export": "Write a run as a folder that transformers loads: AutoModelForCausalLM, or the fine-tuned model.",
-    "experiment": "A whole study from one file: plan, run, status, logs, stop.",
+    "experiment": "A whole study from one file: plan, run, attach, status, logs, stop.",
     "compare": "Compare finished runs: verdicts with intervals, tables, curves and views; printed, or as one page.",
     "report": "Compare finished runs: verdicts with intervals, tables, curves and views; printed, or as one page.",
     "bench": "Measure speed: contestants in turns, ratios with intervals, tokens/s, share of the machine, peak memory.",

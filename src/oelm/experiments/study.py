@@ -11,6 +11,7 @@ axes: {warmup_steps: [20, 200]}           # every arm at every value
 tuning: {grid: [1e-3, 2e-3, 4e-3], extend: 2, refine: true, validation: half}  # instead of one learning rate for all
 seeds: [0, 1, 2]
 primary: oelm
+resources: {gpus: 1, hours: 24}           # of one run on Ray or SLURM
 """
 
 import math
@@ -31,6 +32,7 @@ from oelm.config.request import FinetuneRequest, RunRequest, TokenText, TrainReq
 from oelm.config.settings import Settings, located_error
 from oelm.config.yaml_file import YamlFile
 from oelm.data.request import PrepareRequest
+from oelm.experiments.resources import Resources
 
 _SET_BY_THE_STUDY = frozenset({"method", "seed", "source"})
 _EQUAL_FACTORS = 0.01
@@ -165,6 +167,8 @@ class Study(Settings):
     margin: Annotated[float, Field(gt=1)] = 1.05
     keep_checkpoints: bool = True
     """Whether a finished run keeps its weights; records, curves and logs are always kept."""
+    resources: Resources = Resources()
+    """What one run needs of a cluster."""
 
     @field_validator("data", mode="before")
     @classmethod
