@@ -2,6 +2,7 @@
 # make test   linters, types, the whole test suite      make test-core   without the slow tests
 # make test-browser   the report in a real Chromium, where there is one (apt-get install chromium fonts-noto-cjk)
 # make docs   the documentation as a site in site/
+# make test-engines   on a real SLURM and a real Ray, where they are installed (.ci/run installs both)
 # make bench  our training step beside other people's (oelm bench)      make results   README's tables from results/
 
 PYTHON ?= python3
@@ -12,16 +13,19 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # Tests start many small processes: one thread each, as many at once as there are cores.
 TEST_ENV := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
 
-.PHONY: demo test test-core test-browser lint bench results docs clean
+.PHONY: demo test test-core test-browser test-engines lint bench results docs clean
 
 demo: $(VENV)/.ready
 	$(BIN)/oelm quickstart
 
 test: lint
-	$(TEST_ENV) $(BIN)/python -m pytest -n auto --dist worksteal
+	$(TEST_ENV) $(BIN)/python -m pytest -n auto --dist worksteal -m "not slurm and not ray"
 
 test-core: lint
 	$(TEST_ENV) $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
+
+test-engines: $(VENV)/.ready-dev
+	$(TEST_ENV) $(BIN)/python -m pytest -m "slurm or ray"
 
 test-browser: $(VENV)/.ready-dev
 	$(TEST_ENV) $(BIN)/python -m pytest -m browser

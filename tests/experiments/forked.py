@@ -30,6 +30,7 @@ class ForkLauncher:
     """How long a worker takes until it can be asked to save."""
     name: str = "fork"
     description: str = "forks"
+    together: int = 1
     forgetful: bool = False
     """Whether it cannot say what has become of a job until the job's run is finished."""
     children: dict[str, int] = field(default_factory=dict)
@@ -44,14 +45,17 @@ class ForkLauncher:
     def why_waiting(self) -> str:
         return "never"
 
-    def submit(self, folder: Path, processes: int) -> Job:
-        pid = os.fork()
-        if pid == 0:
-            _work(folder, self)
-        job = Job(process_id(pid), "fork")
-        self.children[job.id] = pid
-        self.folders[job.id] = folder
-        return job
+    def submit(self, folders: Sequence[Path], processes: int) -> list[Job]:
+        jobs = []
+        for folder in folders:
+            pid = os.fork()
+            if pid == 0:
+                _work(folder, self)
+            job = Job(process_id(pid), "fork")
+            self.children[job.id] = pid
+            self.folders[job.id] = folder
+            jobs.append(job)
+        return jobs
 
     def state(self, job: Job) -> JobState:
         if self.forgetful and not RunFolder(self.folders[job.id]).finished:

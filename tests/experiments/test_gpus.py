@@ -14,7 +14,7 @@ from oelm.base.errors import ConfigError
 from oelm.base.locks import FileLock, is_locked
 from oelm.experiments.gpus import IdleGpus, read_gpus
 from oelm.experiments.launcher import JobState
-from oelm.experiments.local_launcher import GpuSlots, LocalLauncher, Slot, choose_launcher
+from oelm.experiments.local_launcher import GpuSlots, LocalLauncher, Slot, local_launcher
 from oelm.experiments.ownership import is_claimed
 from oelm.experiments.run_status import status_of
 from train.processes import started_anew, until
@@ -67,8 +67,8 @@ def watch(server: Server, **rule: Any) -> IdleGpus:
 def test_no_driver_is_no_gpus(server: Server) -> None:
     assert read_gpus() == ()
     with pytest.raises(ConfigError, match=r"NVML shows no GPU.*--on cpu"):
-        choose_launcher("gpu", None, None, free_gib=8, idle_seconds=30)
-    assert "CPU slots" in choose_launcher("auto", None, None, free_gib=8, idle_seconds=30)[0].description
+        local_launcher("gpu", None, None, free_gib=8, idle_seconds=30)
+    assert "CPU slots" in local_launcher("auto", None, None, free_gib=8, idle_seconds=30)[0].description
 
 
 def test_idle_for_the_stated_time_and_not_a_second_less(server: Server) -> None:
@@ -175,7 +175,7 @@ def test_several_gpus_for_one_run_all_or_none(server: Server, places: Path) -> N
 
 def test_a_run_that_could_never_be_placed_is_refused(server: Server) -> None:
     server.show({}, {})
-    launcher, at_once = choose_launcher("gpu", None, None, free_gib=1, idle_seconds=0)
+    launcher, at_once = local_launcher("gpu", None, None, free_gib=1, idle_seconds=0)
     assert at_once == 2
     launcher.refuse(2)
     with pytest.raises(ConfigError, match="needs 3 GPUs and there are 2"):
@@ -188,8 +188,7 @@ def test_a_worker_holds_its_gpu_and_sees_no_other(server: Server, tmp_path: Path
     launcher = LocalLauncher(GpuSlots(watch(server, seconds=0), total=2))
     (tmp_path / "run").mkdir()
     assert launcher.has_room(1)
-    job = launcher.submit(tmp_path / "run", 1)
-    assert job is not None
+    (job,) = launcher.submit([tmp_path / "run"], 1)
     assert job.device == "gpu 0"
     assert is_locked(places / "GPU-a.lock")
     variables = Path(f"/proc/{job.id.split('/')[1]}/environ").read_bytes().split(b"\0")

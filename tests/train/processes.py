@@ -86,12 +86,12 @@ def parallel(arguments: list[str], processes: int = 2) -> list[Running]:
 
 
 def torchrun_environments(processes: int) -> list[dict[str, str]]:
-    port = str(_free_port())
+    port = str(free_port())
     shared = {"WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     return [{**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(processes)]
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """Below the ports that the system hands out by itself: between our look and its use, gloo may be given one."""
     while True:
         port = random.randrange(20_000, 32_000)

@@ -1,8 +1,9 @@
 """`oelm experiment`: whole studies from files."""
 
 import shlex
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +12,7 @@ import typer
 from rich.console import Console
 from typer import Argument, Option, Typer
 
-from oelm.base.errors import ConfigError
+from oelm.base.errors import CheckpointError, ConfigError
 from oelm.base.files import write_text
 from oelm.cli.locations import RUNS, TOKENS
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from oelm.experiments.study_plan import StudyPlan
 
 experiment = Typer(
-    help="A whole study from one file: new, plan, run, status, logs, stop; list, schema.", no_args_is_help=True
+    help="A whole study from one file: new, plan, run, attach, status, logs, stop; list, schema.", no_args_is_help=True
 )
 
 Files = Annotated[
@@ -34,9 +35,14 @@ Files = Annotated[
 OneFile = Annotated[Path, Argument(metavar="FILE", help="A study, such as experiments/cpu/quick.yaml.")]
 OutDir = Annotated[Path | None, Option("--out-dir", help="Folder for the runs. \\[default: runs/STUDY]")]
 Only = Annotated[list[str] | None, Option("--only", help="Only this arm, by name, method or id; may be repeated.")]
+Profile = Annotated[
+    Path | None,
+    Option(metavar="FILE", help="Resources of a run on a cluster (YAML) where the study leaves them open."),
+]
 Set = Annotated[list[str] | None, Option("--set", metavar="KEY=VALUE", help="Override, e.g. train.steps=200.")]
 
 _REFRESH_SECONDS = 2.0
+_ATTACHED_LINES = 40
 
 
 class On(StrEnum):
@@ -45,6 +51,8 @@ class On(StrEnum):
     AUTO = "auto"
     CPU = "cpu"
     GPU = "gpu"
+    RAY = "ray"
+    SLURM = "slurm"
 
 
 @experiment.command()
@@ -56,13 +64,18 @@ def plan(
     tflops: Annotated[
         float | None, Option(min=0.001, help="Matrix-product speed to plan for. \\[default: measured here]")
     ] = None,
+    on: Annotated[On, Option(help="slurm: print also the scripts that would be submitted.")] = On.AUTO,
+    profile: Profile = None,
 ) -> None:
     """Print runs, counts, FLOPs, time, disk and confounds. Nothing is started, prepared or fetched."""
     from oelm.experiments.study_plan import plan_study
 
     console = Console()
     for file, out in _studies(files, out_dir, settings):
-        _print_plan(plan_study(file, out, TOKENS, only or ()), console, tflops)
+        planned = plan_study(file, out, TOKENS, only or ())
+        _print_plan(planned, console, tflops)
+        if on is On.SLURM:
+            _print_scripts(planned, profile)
 
 
 @experiment.command()
@@ -71,7 +84,8 @@ def run(
     out_dir: OutDir = None,
     only: Only = None,
     settings: Set = None,
-    on: Annotated[On, Option(help="auto: GPUs if NVML shows any.")] = On.AUTO,
+    on: Annotated[On, Option(help="auto: this machine, on its GPUs if NVML shows any.")] = On.AUTO,
+    profile: Profile = None,
     at_once: Annotated[int | None, Option(min=1, help="Runs at a time. \\[default: as many as fit]")] = None,
     threads: Annotated[int | None, Option(min=1, help="Per run on a CPU. \\[default: cores / runs at a time]")] = None,
     gpu_free_gib: Annotated[float, Option(min=0, help="Free memory of an idle GPU.")] = 8.0,
@@ -79,6 +93,9 @@ def run(
     results: Annotated[Path | None, Option(help="Copy the records there at the end, to commit them.")] = None,
     amend: Annotated[
         bool, Option("--amend", help="The study has changed: keep its registered plan, write an amendment beside it.")
+    ] = False,
+    detached: Annotated[
+        bool, Option("--detach", help="Go on without this terminal: see `attach`, `status` and `stop`.")
     ] = False,
 ) -> None:
     """Bring every run to its record, then compare; finished ones are skipped, interrupted ones resume.
@@ -88,13 +105,21 @@ def run(
     share the work.
     """
     from oelm.experiments.coordinate import Stopped
-    from oelm.experiments.local_launcher import choose_launcher
+    from oelm.experiments.launchers import choose_launcher
+    from oelm.experiments.resources import resources_of
     from oelm.experiments.run_study import keep_records, run_study
 
     console = Console()
     studies = _studies(files, out_dir, settings)
-    launcher, most = choose_launcher(on.value, at_once, threads, free_gib=gpu_free_gib, idle_seconds=gpu_idle_seconds)
+    if detached:
+        _detach(studies, console)
+        return
+    launchers = {
+        needs: choose_launcher(on.value, needs, at_once, threads, free_gib=gpu_free_gib, idle_seconds=gpu_idle_seconds)
+        for needs in {resources_of(file.study.resources, profile) for file, _ in studies}
+    }
     for file, out in studies:
+        launcher, most = launchers[resources_of(file.study.resources, profile)]
         try:
             finished = run_study(
                 file, out, TOKENS, launcher, only=only or (), at_once=most, console=console, amend=amend
@@ -113,14 +138,14 @@ def status(
     out_dir: OutDir = None,
     only: Only = None,
     settings: Set = None,
-    once: Annotated[bool, Option("--once", help="Print it once, also on a terminal.")] = False,
+    watch: Annotated[bool, Option("--watch", help="Stay, and show how it changes, until Ctrl-C.")] = False,
 ) -> None:
-    """Every run: state, step, loss, main measure, tokens/s, time left, device. On a terminal it stays up to date."""
+    """Every run: state, step, loss, main measure and its best, tokens/s, time left and elapsed, device and its use."""
     from rich.live import Live
 
     console = Console()
     plans = [_planned(file, out, only) for file, out in _studies(files, out_dir, settings)]
-    if once or not console.is_terminal:
+    if not watch:
         console.print(_status(plans))
         return
     with Live(_status(plans), console=console, auto_refresh=False) as live:
@@ -142,13 +167,31 @@ def logs(
     lines: Annotated[int, Option("-n", "--lines", min=0, help="How many of the last lines.")] = 40,
 ) -> None:
     """Print what a run printed."""
+    from oelm.experiments.ownership import is_claimed
     from oelm.experiments.run_status import log_lines
+    from oelm.train.folder import RunFolder
 
     ((study_file, out),) = _studies([file], out_dir, settings)
-    chosen = _one_run(_planned(study_file, out, None), name)
-    console = Console()
-    for line in log_lines(chosen, lines, follow=follow):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    folder = _one_run(_planned(study_file, out, None), name).folder
+    log = RunFolder(folder).console_file
+    if not log.is_file():
+        raise CheckpointError(f"{folder.name} has not been started", "see `oelm experiment status`")
+    _print_lines(log_lines(log, lines, (lambda: is_claimed(folder)) if follow else None))
+
+
+@experiment.command()
+def attach(file: OneFile, out_dir: OutDir = None, settings: Set = None) -> None:
+    """Show what a coordinator prints that was started with `run --detach`, until it ends. Ctrl-C leaves it alone."""
+    from oelm.base.locks import is_locked
+    from oelm.experiments.detached import last_log
+    from oelm.experiments.run_status import log_lines
+
+    ((_, out),) = _studies([file], out_dir, settings)
+    log = last_log(out)
+    try:
+        _print_lines(log_lines(log, _ATTACHED_LINES, lambda: is_locked(log)))
+    except KeyboardInterrupt:
+        Console().print("the coordinator goes on")
 
 
 @experiment.command()
@@ -160,16 +203,19 @@ def stop(
     wait: Annotated[float, Option(min=0, help="Seconds to wait for runs to save themselves.")] = 120.0,
 ) -> None:
     """Ask coordinators and runs to save and end; `run` goes on later."""
+    from oelm.experiments.launchers import stop_in_queue
     from oelm.experiments.ownership import stop_run, stop_study
 
     ((study_file, out),) = _studies([file], out_dir, settings)
     planned, console = _planned(study_file, out, None), Console()
     if name is not None:
         chosen = _one_run(planned, name)
-        asked = stop_run(chosen.folder)
+        asked = stop_run(chosen.folder) or bool(stop_in_queue([chosen.folder]))
         console.print(f"{chosen.name}: {'asked to save and end' if asked else 'is not running'}")
         raise typer.Exit(0 if asked else 1)
-    still = stop_study([each.folder for each in planned.runs], out, wait_seconds=wait)
+    folders = [each.folder for each in planned.runs]
+    stop_in_queue(folders)
+    still = stop_study(folders, out, wait_seconds=wait)
     if still:
         console.print(f"still running: {', '.join(each.name for each in still)}", highlight=False)
         raise typer.Exit(1)
@@ -209,6 +255,28 @@ def schema() -> None:
     from oelm.experiments.study_schema import json_schema
 
     print(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+
+
+def _detach(studies: Sequence[tuple["StudyFile", Path]], console: Console) -> None:
+    """Start the same command again, without this terminal."""
+    from oelm.experiments.detached import detach
+
+    if len(studies) > 1:
+        raise ConfigError("--detach is for one study", "start one command for each of them")
+    ((file, out),) = studies
+    coordinator, log = detach([word for word in sys.argv[1:] if word != "--detach"], out)
+    if coordinator.poll() is None:
+        again = f"oelm experiment attach {file.path}"
+        console.print(f"detached as process {coordinator.pid}; to see it: {again}", highlight=False, soft_wrap=True)
+        return
+    console.print(log.read_text(encoding="utf-8"), markup=False, highlight=False, soft_wrap=True, end="")
+    raise typer.Exit(coordinator.returncode)
+
+
+def _print_lines(lines: Iterable[str]) -> None:
+    console = Console()
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _studies(
@@ -252,6 +320,22 @@ def _print_plan(plan: "StudyPlan", console: Console, tflops: float | None) -> No
     if not warnings:
         console.print("no confounds in the plan", highlight=False)
     console.print()
+
+
+def _print_scripts(plan: "StudyPlan", profile: Path | None) -> None:
+    """What `run --on slurm` would submit first of each stage. Plain text: it may go into a file."""
+    from oelm.experiments.resources import resources_of
+    from oelm.experiments.slurm_launcher import AT_ONCE, batch_script
+    from oelm.train.folder import RunFolder
+
+    needs = resources_of(plan.study.resources, profile)
+    for stage, runs in (("tuning", plan.tuning), ("final", plan.final)):
+        waiting = [run for run in runs if not RunFolder(run.folder).finished]
+        for processes in sorted({run.config.train.processes for run in waiting}):
+            folders = [run.folder.resolve() for run in waiting if run.config.train.processes == processes]
+            for first in range(0, len(folders), AT_ONCE):
+                array = folders[first : first + AT_ONCE]
+                print(f"# {plan.name}, {stage}: {len(array)} runs\n{batch_script(array, processes, needs)}")
 
 
 def _print_comparison(finished: "Finished", file: "StudyFile", console: Console) -> None:
@@ -300,12 +384,14 @@ def _costs(plan: "StudyPlan", tflops: float | None) -> str:
 def _status(plans: Sequence["StudyPlan"]) -> "Group":
     from rich.console import Group
 
+    from oelm.experiments.launchers import left_in_queue
     from oelm.experiments.run_status import status_of
     from oelm.experiments.tables import status_table, summary
 
     parts: list[str | Table] = []
     for each in plans:
-        rows = [status_of(planned) for planned in each.runs]
+        queued = left_in_queue([planned.folder for planned in each.runs]).values()
+        rows = [status_of(planned, queued) for planned in each.runs]
         parts += [f"[bold]{each.name}[/]: {summary(rows)}", status_table(rows)]
         parts += [f"[red]{row.run.name}[/]: {row.reason}" for row in rows if row.reason and row.status == "failed"]
     return Group(*parts)

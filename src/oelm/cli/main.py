@@ -27,7 +27,7 @@ VERBS = {
     "eval": "Ask trained models about text, choices, probes, generation and attention: one table, eval.json per model.",
     "generate": "Continue prompts with a trained model; a single text appears as it is written.",
     "export": "Write a run as a folder that transformers loads: AutoModelForCausalLM, or the fine-tuned model.",
-    "experiment": "A whole study from one file: new, plan, run, status, logs, stop; list, schema.",
+    "experiment": "A whole study from one file: new, plan, run, attach, status, logs, stop; list, schema.",
     "compare": "Compare finished runs: verdicts with intervals, tables, curves and views; printed, or as one page.",
     "report": "Compare finished runs: verdicts with intervals, tables, curves and views; printed, or as one page.",
     "bench": "Measure speed: contestants in turns, ratios with intervals, tokens/s, share of the machine, peak memory.",

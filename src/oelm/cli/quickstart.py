@@ -24,7 +24,7 @@ def quickstart(
 
     Offline, a few minutes on two cores. Interrupted, the same command goes on where it stopped.
     """
-    from oelm.experiments.local_launcher import choose_launcher
+    from oelm.experiments.local_launcher import local_launcher
     from oelm.experiments.run_study import run_study
     from oelm.experiments.study import StudyFile
     from oelm.report.groups import report_runs
@@ -34,7 +34,7 @@ def quickstart(
     console, every = Console(), max(10, steps // 5)  # a short trial should train more than it validates
     settings = [f"seeds={list(range(seeds))}", f"train.steps={steps}", f"train.validate_every={every}"]
     study = StudyFile.read(STUDY, settings)
-    launcher, most = choose_launcher("cpu", at_once, None, free_gib=0, idle_seconds=0)
+    launcher, most = local_launcher("cpu", at_once, None, free_gib=0, idle_seconds=0)
     finished = run_study(study, out_dir, out_dir / "data", launcher, only=(), at_once=most, console=console)
     report, page = report_runs(list(finished.comparable)), out_dir / "report.html"
     print_report(report, console)

@@ -90,8 +90,16 @@ class StateFile(Settings):
     loss: float | None = None
     measures: dict[str, float] = Field(default_factory=dict)
     """Of the last validation."""
+    best: dict[str, float] = Field(default_factory=dict)
+    """Of the validation with the lowest loss so far."""
     tokens_per_second: float | None = None
     seconds_left: float | None = None
+    elapsed_seconds: float | None = None
+    """In all its sessions."""
+    utilisation: float | None = None
+    """Of the device, 0 to 1."""
+    memory_bytes: int | None = None
+    """Taken: of the GPU, or by this process."""
     reason: str | None = None
     """Why it failed or was interrupted."""
 

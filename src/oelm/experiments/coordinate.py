@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from rich.console import Console
 
@@ -63,7 +64,8 @@ def bring_to_records(
     """Finished runs are skipped, interrupted ones resume, the rest start; a failed one does not stop the others."""
     for run in runs:
         RunFolder(run.folder).refuse_other(run.config)
-        launcher.refuse(run.config.train.processes)
+    for processes in sorted({run.config.train.processes for run in runs if not RunFolder(run.folder).finished}):
+        launcher.refuse(processes)
     for run in runs:
         stop_request(run.folder).unlink(missing_ok=True)  # `run` cancels an earlier request to stop
     done = sum(RunFolder(run.folder).finished for run in runs)
@@ -83,16 +85,25 @@ def _stop_if_asked(stop: StopRequest, out: Path) -> None:
         raise Stopped(signal.SIGTERM)
 
 
+class _Claimed(NamedTuple):
+    """A run that is ours to submit."""
+
+    run: StudyRun
+    claim: Claim
+    before: Traces
+    saved_step: int
+
+
 @dataclass
 class _Submitted:
     """A run of ours that is under way."""
 
     run: StudyRun
     claim: Claim
-    job: Job
     before: Traces
     saved_step: int
     """Where it started from."""
+    job: Job
     asked: bool = False
     """To save and end."""
 
@@ -128,11 +139,11 @@ class _Coordinator:
         return bool(self._waiting or self._submitted)
 
     def turn(self) -> None:
-        """Look once at everything, start at most one run, and wait a moment if nothing was started."""
+        """Look once at everything, start what one submission takes, and wait a moment if nothing was started."""
         for each in list(self._submitted):
             self._look_at(each)
         self._drop_what_others_ended()
-        if len(self._submitted) >= self._at_once or not self._start_one():
+        if len(self._submitted) >= self._at_once or not self._start_some():
             time.sleep(POLL_SECONDS)
         for each in self._submitted:
             each.claim.beat()
@@ -159,21 +170,31 @@ class _Coordinator:
 
     # --- starting --------------------------------------------------------------------------------------------------
 
-    def _start_one(self) -> bool:
-        """Submit the first run that nobody has, if there is room for it."""
-        free = next((run for run in self._waiting if not self._is_taken(run)), None)
-        if free is None or not self._launcher.has_room(free.config.train.processes):
+    def _start_some(self) -> bool:
+        """Submit the first run that nobody has, if there is room for it, with others of its size."""
+        free = self._free_runs(min(self._launcher.together, self._at_once - len(self._submitted)))
+        if not free or not self._launcher.has_room(free[0].config.train.processes):
             if self._waiting:
                 others = "other coordinators have the rest"
-                self._display.waiting_for(others if free is None else self._launcher.why_waiting())
+                self._display.waiting_for(self._launcher.why_waiting() if free else others)
             return False
         submitted = self._submit(free)
-        if submitted is None:  # another coordinator claimed it first
-            return False
-        self._waiting.remove(free)
-        self._submitted.append(submitted)
-        self._display.started(free, submitted.job.device)
-        return True
+        for each in submitted:  # none: there was no room after all, or another coordinator claimed them first
+            self._waiting.remove(each.run)
+            self._display.started(each.run, each.job.device)
+        self._submitted += submitted
+        return bool(submitted)
+
+    def _free_runs(self, most: int) -> list[StudyRun]:
+        """Runs that nobody has, all with as many processes as the first."""
+        found: list[StudyRun] = []
+        for run in self._waiting:
+            if len(found) == most:
+                break
+            alike = not found or run.config.train.processes == found[0].config.train.processes
+            if alike and not self._is_taken(run):
+                found.append(run)
+        return found
 
     def _is_taken(self, run: StudyRun) -> bool:
         """Whether somebody works on it, or will."""
@@ -186,7 +207,29 @@ class _Coordinator:
             return False
         return self._launcher.state(Job(note.job, note.device or "")) is not JobState.ENDED
 
-    def _submit(self, run: StudyRun) -> _Submitted | None:
+    def _submit(self, runs: Sequence[StudyRun]) -> list[_Submitted]:
+        """Claim the runs and submit them together; those that another coordinator has claimed first are left out."""
+        with contextlib.ExitStack() as unless_submitted:
+            claimed: list[_Claimed] = []
+            for run in runs:
+                held = self._claim(run)
+                if held is not None:
+                    unless_submitted.callback(held.claim.give_back)
+                    claimed.append(held)
+            if not claimed:
+                return []
+            jobs = self._launcher.submit([each.run.folder for each in claimed], runs[0].config.train.processes)
+            unless_submitted.pop_all()
+        if not jobs:
+            for each in claimed:
+                each.claim.end()
+            return []
+        for each, job in zip(claimed, jobs, strict=True):
+            each.claim.submitted(self._launcher.name, job.id, job.device)
+        return [_Submitted(*each, job) for each, job in zip(claimed, jobs, strict=True)]
+
+    def _claim(self, run: StudyRun) -> _Claimed | None:
+        """Make the run ours and write its config down, unless somebody else has it or has ended it."""
         claim = Claim.take(make_folder(run.folder))
         if claim is None:
             return None
@@ -198,15 +241,10 @@ class _Coordinator:
             files.refuse_other(run.config)
             claim.begin()
             write_yaml(run.config, files.config_file)
-            job = self._launcher.submit(run.folder, run.config.train.processes)
         except BaseException:
             claim.give_back()
             raise
-        if job is None:
-            claim.end()
-            return None
-        claim.submitted(self._launcher.name, job.id, job.device)
-        return _Submitted(run, claim, job, before, files.saved_step)
+        return _Claimed(run, claim, before, files.saved_step)
 
     # --- ending ----------------------------------------------------------------------------------------------------
 

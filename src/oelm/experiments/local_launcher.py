@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,11 +17,8 @@ from oelm.base.errors import ConfigError
 from oelm.base.files import refusing_storage
 from oelm.base.locks import FileLock, is_locked
 from oelm.experiments.gpus import IdleGpus, read_gpus
-from oelm.experiments.launcher import Job, JobState, Launcher
+from oelm.experiments.launcher import PATIENT_TORCHRUN, Job, JobState, worker_command
 from oelm.train.folder import RunFolder
-
-_PATIENT_TORCHRUN = {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "600"}
-"""Seconds that torchrun gives its processes to save themselves before it kills them."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +109,7 @@ class LocalLauncher:
     """Starts `oelm train --config ... --resume`, through torchrun where a run has several processes."""
 
     name = "local"
+    together = 1
 
     def __init__(self, slots: CpuSlots | GpuSlots) -> None:
         self._slots = slots
@@ -132,18 +129,19 @@ class LocalLauncher:
         """Whether there are slots."""
         return self._slots.free(processes)
 
-    def submit(self, folder: Path, processes: int) -> Job | None:
+    def submit(self, folders: Sequence[Path], processes: int) -> list[Job]:
         """Start a process in a slot."""
+        (folder,) = folders
         slot = self._slots.take(processes)
         if slot is None:
-            return None
+            return []
         try:
             child = _spawned(folder, processes, slot)
         finally:
             slot.release()  # the worker holds it now
         job = Job(process_id(child.pid), slot.device)
         self._children[job.id] = child
-        return job
+        return [job]
 
     def state(self, job: Job) -> JobState:
         """By asking the system."""
@@ -163,9 +161,9 @@ class LocalLauncher:
         return self._slots.why_waiting()
 
 
-def choose_launcher(
+def local_launcher(
     on: str, at_once: int | None, threads: int | None, *, free_gib: float, idle_seconds: float
-) -> tuple[Launcher, int]:
+) -> tuple[LocalLauncher, int]:
     """GPUs where there are some, else CPU slots; and how many runs a coordinator has at a time at most."""
     gpus = 0 if on == "cpu" else len(read_gpus())
     if on == "gpu" and not gpus:
@@ -223,14 +221,12 @@ def _locked(paths: Sequence[Path], count: int) -> dict[Path, FileLock] | None:
 
 
 def _spawned(folder: Path, processes: int, slot: Slot) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, "TOKENIZERS_PARALLELISM": "false", **_PATIENT_TORCHRUN, **slot.environment}
+    environment = {**os.environ, "TOKENIZERS_PARALLELISM": "false", **PATIENT_TORCHRUN, **slot.environment}
     console = RunFolder(folder).console_file
-    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
-    train = ["-m", "oelm", "train", "--config", str(RunFolder(folder).config_file), "--resume"]
     with refusing_storage(console), console.open("ab") as log:
         # A session of its own: the terminal's Ctrl-C reaches only us, and we ask the runs to save.
         return subprocess.Popen(
-            [sys.executable, *(torchrun if processes > 1 else []), *train],
+            worker_command(str(folder), processes),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

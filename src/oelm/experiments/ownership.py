@@ -122,11 +122,30 @@ def is_claimed(folder: Path) -> bool:
     return is_locked(folder / "claim.lock") or is_locked(RunFolder(folder).lock_file) or _beats_elsewhere(folder)
 
 
+def is_training(folder: Path) -> bool:
+    """Whether a worker has begun, and lives."""
+    return is_locked(RunFolder(folder).lock_file) or _worker_beats_elsewhere(folder)
+
+
+def left_behind(folder: Path) -> ClaimNote | None:
+    """The note of a coordinator that is gone, about a job whose end nobody has seen."""
+    note = read_note(folder)
+    if note is None or note.job is None or note.ended_at is not None or is_claimed(folder):
+        return None
+    return note
+
+
 def _beats_elsewhere(folder: Path) -> bool:
     here, since = socket.gethostname(), time.time() - STALE_SECONDS
-    note, state = read_note(folder), last_state(folder)
+    note = read_note(folder)
     if note is not None and note.host != here and note.ended_at is None and note.beat_at > since:
         return True
+    return _worker_beats_elsewhere(folder)
+
+
+def _worker_beats_elsewhere(folder: Path) -> bool:
+    here, since = socket.gethostname(), time.time() - STALE_SECONDS
+    state = last_state(folder)
     runs = state is not None and state.state is RunState.RUNNING and state.host not in (None, here)
     return runs and state is not None and state.heartbeat_at > since
 

@@ -1,7 +1,7 @@
 """From a request to the complete config: data and model are read, or, for a plan, taken as far as they are known."""
 
 import time
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import assert_never
 
@@ -34,7 +34,6 @@ from oelm.data.tokenizer import load_tokenizer
 from oelm.data.tokens import MANIFEST_FILE, TOKENIZER_FILE, read_manifest
 from oelm.experiments.matrix import Resolve
 from oelm.experiments.study import PreparedTokens, Study, StudyCell, StudyData
-from oelm.experiments.trained_run import trained_digest
 from oelm.train.folder import RunFolder
 
 FROM_SCRATCH = "gpt"
@@ -74,6 +73,7 @@ def resolve_on_data(study: Study, tokens: Path, console: Console) -> Resolve:
 
 def resolve_for_plan(study: Study, tokens: Path) -> Resolve:
     """Resolve without preparing or fetching anything: what is not there is taken from what the file asks for."""
+    manifest = cache(read_manifest)  # a thousand runs read the same few
 
     def resolve_cell(cell: StudyCell) -> RunConfig:
         request, data = cell.request, study.data[cell.data]
@@ -85,7 +85,7 @@ def resolve_for_plan(study: Study, tokens: Path) -> Resolve:
         if isinstance(data, PrepareRequest) and not (folder / MANIFEST_FILE).is_file():
             planned = DataConfig(folder=str(folder), name=cell.data, digest=NOT_YET)
             return resolve_on(request, _vocabulary(data), planned)
-        return resolve(request, read_manifest(folder), str(folder))
+        return resolve(request, manifest(folder), str(folder))
 
     return resolve_cell
 
@@ -180,6 +180,8 @@ def _gpt_from_scratch(request: FinetuneRequest) -> GPTConfig:
 
 
 def _gpt_from_run(request: FinetuneRequest, folder: RunFolder) -> tuple[GPTFromRun, Method]:
+    from oelm.experiments.trained_run import trained_digest  # loads torch, which a plan of other models does not need
+
     if not folder.finished:
         raise ConfigError(f"{folder.path} holds an unfinished run", "finish it: oelm train --resume --out-dir ...")
     trained = folder.record()

@@ -2,16 +2,15 @@
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from oelm.base.errors import CheckpointError
 from oelm.config.record import RunState, StateFile
 from oelm.experiments.matrix import StudyRun, main_measure
-from oelm.experiments.ownership import ClaimNote, is_claimed, last_state, read_note
+from oelm.experiments.ownership import ClaimNote, is_claimed, is_training, last_state, left_behind, read_note
 from oelm.train.folder import RunFolder
 
 _LAST_LINES = 5
@@ -22,6 +21,8 @@ class Status(StrEnum):
     """What can be said of a run."""
 
     WAITING = "waiting"
+    QUEUED = "queued"
+    """Given to a launcher, which has not started it yet."""
     RUNNING = "running"
     INTERRUPTED = "interrupted"
     """Stopped or killed; it continues from its last checkpoint."""
@@ -45,24 +46,40 @@ class RunStatus:
     reason: str | None = None
     """Why it ended."""
 
+    elapsed_seconds: float | None = None
+
     @property
     def quality(self) -> str:
         """The main measure, as far as it is known."""
+        return self._written(self.measures)
+
+    @property
+    def best(self) -> str:
+        """The main measure where the loss was lowest."""
+        return self._written(self.state.best if self.state else {})
+
+    def _written(self, measures: Mapping[str, float]) -> str:
         measure = main_measure(self.run.config)
-        return measure.written(self.measures[measure.name]) if measure.name in self.measures else ""
+        return measure.written(measures[measure.name]) if measure.name in measures else ""
 
 
-def status_of(run: StudyRun) -> RunStatus:
-    """Look at the folder of a run."""
+def status_of(run: StudyRun, queued: Collection[str] = ()) -> RunStatus:
+    """Look at the folder of a run; `queued` are jobs that wait in a queue, whether their coordinator lives or not."""
     files, state = RunFolder(run.folder), last_state(run.folder)
-    measures = state.measures if state else {}
     if files.finished:
-        return RunStatus(run, Status.FINISHED, state, measures=files.record().result.measures)
+        record = files.record()
+        return RunStatus(
+            run, Status.FINISHED, state, record.result.measures, elapsed_seconds=record.timing.wall_seconds
+        )
+    measures, elapsed = (state.measures, state.elapsed_seconds) if state else ({}, None)
     if is_claimed(run.folder):
-        note = read_note(run.folder)
-        return RunStatus(run, Status.RUNNING, state, measures, device=note.device if note else None)
+        note, status = read_note(run.folder), Status.RUNNING if is_training(run.folder) else Status.QUEUED
+        return RunStatus(run, status, state, measures, note.device if note else None, elapsed_seconds=elapsed)
+    left = left_behind(run.folder)
+    if left is not None and left.job in queued:
+        return RunStatus(run, Status.QUEUED, state, measures, left.device, elapsed_seconds=elapsed)
     ended = how_it_ended(run.folder)
-    return RunStatus(run, ended, state, measures, reason=_reason(run.folder, state, ended))
+    return RunStatus(run, ended, state, measures, None, _reason(run.folder, state, ended), elapsed)
 
 
 Traces = tuple[StateFile | None, ClaimNote | None]
@@ -98,11 +115,8 @@ def _reason(folder: Path, state: StateFile | None, ended: Status) -> str | None:
     return next(reversed(last_lines(folder)), None) if ended is Status.FAILED else None
 
 
-def log_lines(run: StudyRun, last: int, *, follow: bool) -> Iterator[str]:
-    """The last lines of the log and, to follow it, every line from there on until nobody works on the run any more."""
-    path = RunFolder(run.folder).console_file
-    if not path.is_file():
-        raise CheckpointError(f"{run.name} has not been started", "see `oelm experiment status`")
+def log_lines(path: Path, last: int, lives: Callable[[], bool] | None = None) -> Iterator[str]:
+    """The last lines of a log and, to follow it, every line from there on while somebody `lives` who writes it."""
     with path.open(encoding="utf-8", errors="replace") as log:
         lines, part = deque[str](maxlen=last), ""
         for text in log:
@@ -110,8 +124,8 @@ def log_lines(run: StudyRun, last: int, *, follow: bool) -> Iterator[str]:
             if not part:
                 lines.append(text.rstrip("\n"))
         yield from lines
-        while follow:
-            alive = is_claimed(run.folder)  # looked at before reading: what was written until then is not missed
+        while lives is not None:
+            alive = lives()  # looked at before reading: what was written until then is not missed
             while text := log.readline():
                 part += text
                 if part.endswith("\n"):

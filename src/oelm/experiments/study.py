@@ -11,6 +11,7 @@ axes: {warmup_steps: [20, 200]}           # every arm at every value
 tuning: {grid: [1e-3, 2e-3, 4e-3], extend: 2, refine: true, validation: half}  # instead of one learning rate for all
 seeds: [0, 1, 2]
 primary: oelm
+resources: {gpus: 1, hours: 24}           # of one run on Ray or SLURM
 """
 
 import math
@@ -33,6 +34,7 @@ from oelm.config.request import FinetuneRequest, RunRequest, TokenText, TrainReq
 from oelm.config.settings import Settings, located_error
 from oelm.config.yaml_file import YamlFile
 from oelm.data.prepare_request import PrepareRequest
+from oelm.experiments.resources import Resources
 
 SET_BY_THE_STUDY = frozenset({"method", "seed", "source"})
 _EQUAL_FACTORS = 0.01
@@ -162,6 +164,8 @@ class Study(Settings):
     """What every finished model is asked (`oelm eval`); the answers stand beside its record and in the report."""
     keep_checkpoints: bool = True
     """Whether a finished run keeps its weights; records, curves and logs are always kept."""
+    resources: Resources = Resources()
+    """What one run needs of a cluster."""
 
     @field_validator("data", mode="before")
     @classmethod

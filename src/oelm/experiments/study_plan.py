@@ -3,9 +3,11 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from oelm.config.labelled_data import LabelledData
+from oelm.config.method import Method
 from oelm.config.model import GPTConfig, HuggingFaceModel
 from oelm.config.record import FlopCounts, WeightCounts
 from oelm.config.run import RunConfig
@@ -129,7 +131,13 @@ def _flop_counts(config: RunConfig) -> FlopCounts | None:
     if not isinstance(config.model, GPTConfig):
         return None
     tokens = config.train.steps * config.train.sequences_per_step * config.model.context
-    return count_flops(config.model, config.method, total_steps=config.train.steps, tokens=tokens)
+    return _counted_flops(config.model, config.method, config.train.steps, tokens)
+
+
+@cache
+def _counted_flops(model: GPTConfig, method: Method, steps: int, tokens: int) -> FlopCounts:
+    """The same for all seeds of an arm."""
+    return count_flops(model, method, total_steps=steps, tokens=tokens)
 
 
 def _disk(study: Study, rows: Sequence[PlannedCell], runs: int, final: Sequence[StudyRun]) -> int | None:

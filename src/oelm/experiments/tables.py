@@ -20,6 +20,7 @@ from oelm.train.folder import RunFolder
 
 _COLOURS = {
     Status.WAITING: "dim",
+    Status.QUEUED: "blue",
     Status.RUNNING: "cyan",
     Status.INTERRUPTED: "yellow",
     Status.FAILED: "red",
@@ -27,6 +28,8 @@ _COLOURS = {
     Status.FINISHED: "green",
 }
 _SILENT_SECONDS = 60.0
+_MANY = 100
+"""Runs beyond which their lines are one row of the table: each row of its own takes a millisecond and a half."""
 _NOTHING = "-"
 
 
@@ -140,14 +143,18 @@ def _mean(records: Sequence[Record], measure: Measure, theirs: Record | None) ->
 
 
 def status_table(rows: Sequence[RunStatus]) -> Table:
-    """Every run: its state, how good it is so far, how long it will take, where it runs."""
+    """Every run: its state, how good it is and was at best, how long it takes, what it runs on and how busy that is."""
+    measure, many = main_measure(rows[0].run.config).title.english, len(rows) > _MANY
     table = _table("run")
     table.add_column("state")
-    for heading in ("step", "loss", main_measure(rows[0].run.config).title.english, "tokens/s", "left"):
+    for heading in ("step", "loss", measure, "best", "tokens/s", "left", "elapsed"):
         table.add_column(heading, justify="right")
     table.add_column("device")
-    for row in rows:
-        table.add_row(row.run.name, _state(row), *_progress(row), row.device or "")
+    for column in table.columns:
+        column.no_wrap = many
+    lines = [(row.run.name, _state(row), *_progress(row), _device(row)) for row in rows]
+    for line in [map("\n".join, zip(*lines, strict=True))] if many else lines:
+        table.add_row(*line)
     return table
 
 
@@ -157,20 +164,40 @@ def _state(row: RunStatus) -> str:
 
 
 def _progress(row: RunStatus) -> list[str]:
-    """Step, loss, quality, speed and time left, as far as they are known."""
+    """Step, loss, quality, the best so far, speed, time left and elapsed, as far as they are known."""
     steps, state = row.run.config.train.steps, row.state
+    elapsed = "" if row.elapsed_seconds is None else written_seconds(row.elapsed_seconds)
     if row.status is Status.FINISHED:
-        return [f"{steps:,}/{steps:,}", _number(row.measures.get("loss"), ".4f"), row.quality, "", ""]
+        return [
+            f"{steps:,}/{steps:,}",
+            _number(row.measures.get("loss"), ".4f"),
+            row.quality,
+            row.best,
+            "",
+            "",
+            elapsed,
+        ]
     if state is None:
-        return [""] * 5
+        return [""] * 7
     running = row.status is Status.RUNNING
     return [
         f"{state.step:,}/{state.steps:,}" if state.step else "",
         _number(state.loss, ".4f"),
         row.quality,
+        row.best,
         _number(state.tokens_per_second, ",.0f") if running else "",
         written_seconds(state.seconds_left) if running and state.seconds_left is not None else "",
+        elapsed,
     ]
+
+
+def _device(row: RunStatus) -> str:
+    """`gpu 0, 93 %, 21 GB`: of a run that is under way."""
+    parts, state = [row.device or ""], row.state
+    if row.status is Status.RUNNING and state is not None:
+        parts.append(f"{state.utilisation:.0%}".replace("%", " %") if state.utilisation is not None else "")
+        parts.append(written_bytes(state.memory_bytes) if state.memory_bytes is not None else "")
+    return ", ".join(part for part in parts if part)
 
 
 def summary(rows: Sequence[RunStatus]) -> str:

@@ -12,7 +12,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -213,10 +213,19 @@ class Heart:
     The same thread looks for a stop.request: how anyone, on any machine, asks the run to save and end.
     """
 
-    def __init__(self, files: RunFolder, state: StateFile, stop: StopRequest) -> None:
+    def __init__(
+        self,
+        files: RunFolder,
+        state: StateFile,
+        stop: StopRequest,
+        look: Callable[[], Mapping[str, object]] = dict,
+    ) -> None:
         self._files = files
         self._state = state
         self._asked = stop
+        self._look = look
+        """Says how busy the device is."""
+        self._elapsed_before = state.elapsed_seconds or 0.0
         self._began = time.time()
         self._changed = threading.Lock()
         self._stop = threading.Event()
@@ -234,9 +243,11 @@ class Heart:
 
     def tell(self, *, state: RunState | None = None, reason: str | None = None) -> None:
         """Write the state now."""
-        changes = {"state": state or self._state.state, "reason": reason}
+        now = time.time()
+        changes = {"state": state or self._state.state, "reason": reason, "heartbeat_at": now, **self._look()}
+        elapsed = self._elapsed_before + now - self._began
         with self._changed:
-            self._state = self._state.model_copy(update={**changes, "heartbeat_at": time.time()})
+            self._state = self._state.model_copy(update={**changes, "elapsed_seconds": elapsed})
             write_text(self._files.state_file, self._state.model_dump_json(indent=2) + "\n")
 
     def progress(self, **changes: object) -> None:

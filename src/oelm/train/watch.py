@@ -11,6 +11,7 @@ from oelm.base.runtime import Runtime
 from oelm.config.record import Event, RunState, StepEvent, ValidationEvent
 from oelm.config.run import RunConfig
 from oelm.train.checkpoint import Progress
+from oelm.train.device_use import DeviceUse
 from oelm.train.folder import EventLog, Heart, RunFolder, new_state
 from oelm.train.observers import Emit, LogFile, TensorBoard, Terminal, describe
 from oelm.train.stopping import Interrupted, StopRequest
@@ -35,7 +36,7 @@ def watching(
         return
     steps, label = config.train.steps, f"{config.method.name} seed {config.seed}"
     with contextlib.ExitStack() as stack:
-        heart = _heart(files, progress.step, steps, str(runtime.device), stop)
+        heart = _heart(files, progress, steps, runtime, stop)
         log = stack.enter_context(contextlib.closing(LogFile(files.log_file)))
         events = stack.enter_context(contextlib.closing(EventLog(files.events_file, progress.events_bytes)))
         board = None
@@ -80,10 +81,13 @@ def _ending(heart: Heart, log: LogFile) -> Iterator[None]:
         heart.stop(end, reason)
 
 
-def _heart(files: RunFolder, step: int, steps: int, device: str, stop: StopRequest) -> Heart:
+def _heart(files: RunFolder, progress: Progress, steps: int, runtime: Runtime, stop: StopRequest) -> Heart:
     before = files.state()
     sessions, started_at = (before.sessions + 1, before.started_at) if before else (1, None)
-    return Heart(files, new_state(step, steps, device, sessions=sessions, started_at=started_at), stop)
+    state = new_state(progress.step, steps, str(runtime.device), sessions=sessions, started_at=started_at)
+    best = before.best if before and progress.step else {}
+    state = state.model_copy(update={"best": best, "elapsed_seconds": progress.wall_seconds})
+    return Heart(files, state, stop, DeviceUse(runtime.device).look)
 
 
 def _tell(heart: Heart, event: Event, steps: int) -> None:
@@ -95,4 +99,6 @@ def _tell(heart: Heart, event: Event, steps: int) -> None:
             seconds_left=(steps - event.step) * event.step_seconds,
         )
     elif isinstance(event, ValidationEvent):
-        heart.progress(measures=event.measures)
+        best = heart.state.best
+        improved = not best or event.loss < best["loss"]
+        heart.progress(measures=event.measures, best=event.measures if improved else best)

@@ -1,0 +1,211 @@
+"""Runs as Ray tasks: each holds its share of the cluster and starts `oelm train --config ... --resume` as a process.
+
+`ray.init` joins the cluster of RAY_ADDRESS, or one that was started on this machine, or starts one for as long as the
+coordinator lives. A task that is lost with its node is not repeated by Ray: the coordinator submits its run again,
+which resumes on another node from the folder that they share. Tasks end with their coordinator, and their runs save.
+"""
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from oelm.base.errors import ConfigError
+from oelm.experiments.launcher import PATIENT_TORCHRUN, Job, JobState, worker_command
+from oelm.experiments.resources import Resources
+from oelm.train.folder import RunFolder
+
+_POLL_SECONDS = 0.2
+_SET_DEATH_SIGNAL = 1
+"""PR_SET_PDEATHSIG of prctl(2)."""
+
+
+@dataclass(frozen=True)
+class _Tasks:
+    """The tasks of a run, one per node, and the room that was reserved for them."""
+
+    references: list[Any]
+    group: Any | None = None
+
+
+class RayLauncher:
+    """Submits to a Ray cluster."""
+
+    name = "ray"
+    together = 1
+
+    def __init__(self, resources: Resources) -> None:
+        self._ray = _started_ray()
+        self._resources = resources
+        self._tasks: dict[str, _Tasks] = {}
+        self._submitted = 0
+        self.description = f"Ray, {_counted(len(self._nodes()), 'node')}"
+
+    def capacity(self) -> int:
+        """How many runs, of one process per node, there is room for if nobody else uses the cluster; at least one."""
+        nodes = self._resources.nodes
+        need = self._need(nodes)
+        room = sum(min(int(node.get(kind, 0) // amount) for kind, amount in need.items()) for node in self._nodes())
+        return max(1, room // nodes)
+
+    def refuse(self, processes: int) -> None:
+        """What no node, or not enough nodes, could ever take."""
+        need = self._need(processes)
+        fitting = sum(all(node.get(kind, 0) >= amount for kind, amount in need.items()) for node in self._nodes())
+        if fitting < self._resources.nodes:
+            wanted = " and ".join(f"{amount:g} {kind}" for kind, amount in need.items())
+            raise ConfigError(
+                f"a run of {_counted(processes, 'process')} needs {_counted(self._resources.nodes, 'node')} with "
+                f"{wanted}, and the Ray cluster has {fitting}",
+                "change `resources` in the study or the profile (gpus: 0 trains on CPUs), or add nodes to the cluster",
+            )
+
+    def has_room(self, processes: int) -> bool:  # noqa: ARG002 (a queue takes any)
+        """Tasks that find no room wait in Ray's queue."""
+        return True
+
+    def submit(self, folders: Sequence[Path], processes: int) -> list[Job]:
+        """One task, or one per node in a placement group."""
+        (folder,) = folders
+        nodes, per_node = self._resources.nodes, processes // self._resources.nodes
+        start = (str(folder.resolve()), per_node, str(Path.cwd()), self._environment())
+        need = self._need(processes)
+        options = {"num_cpus": need["CPU"], "num_gpus": need.get("GPU", 0), "max_retries": 0}
+        if "memory" in need:
+            options["memory"] = need["memory"]
+        if nodes == 1:
+            tasks = _Tasks([self._ray.remote(_work).options(**options).remote(*start)])
+        else:
+            tasks = self._spread(start, need, options)
+        self._submitted += 1
+        job = Job(f"{self._ray.get_runtime_context().get_job_id()}/{self._submitted}", "ray")
+        self._tasks[job.id] = tasks
+        return [job]
+
+    def state(self, job: Job) -> JobState:
+        """Tasks of a coordinator that is gone are gone with it."""
+        tasks = self._tasks.get(job.id)
+        if tasks is None:
+            return JobState.ENDED
+        ended, _ = self._ray.wait(tasks.references, num_returns=len(tasks.references), timeout=0)
+        if len(ended) < len(tasks.references):
+            return JobState.ALIVE
+        if tasks.group is not None:
+            self._ray.util.remove_placement_group(tasks.group)
+            self._tasks[job.id] = _Tasks(tasks.references)
+        return JobState.ENDED
+
+    def stop(self, job: Job) -> None:
+        """Take its tasks from the queue, or let SIGTERM reach its run, which saves and ends."""
+        for reference in self._tasks[job.id].references:
+            self._ray.cancel(reference, force=False)
+
+    def why_waiting(self) -> str:
+        """There is always room in the queue."""
+        return "the Ray cluster is full"
+
+    def _spread(self, start: tuple[Any, ...], need: Mapping[str, float], options: Mapping[str, Any]) -> _Tasks:
+        """A task on each of several nodes, whose processes meet on the first."""
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+        group = self._ray.util.placement_group([dict(need)] * self._resources.nodes, strategy="STRICT_SPREAD")
+
+        def on(node: int) -> PlacementGroupSchedulingStrategy:
+            return PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=node)
+
+        first = {"num_cpus": 0, "max_retries": 0, "scheduling_strategy": on(0)}
+        endpoint = self._ray.remote(_free_endpoint).options(**first).remote()
+        work = self._ray.remote(_work)
+        references = [
+            work.options(**options, scheduling_strategy=on(node)).remote(*start, self._resources.nodes, endpoint)
+            for node in range(self._resources.nodes)
+        ]
+        return _Tasks(references, group)
+
+    def _need(self, processes: int) -> dict[str, float]:
+        """Of each node, as Ray counts it."""
+        nodes = self._resources.nodes
+        if processes % nodes:
+            raise ConfigError(
+                f"{processes} processes cannot be divided among {nodes} nodes",
+                "make `processes` of the study a multiple of `nodes` in its `resources`",
+            )
+        need = {"CPU": float(self._resources.cpus * processes // nodes)}
+        if self._resources.gpus:
+            need["GPU"] = float(processes // nodes)
+        if self._resources.memory_bytes is not None:
+            need["memory"] = float(self._resources.memory_bytes)
+        return need
+
+    def _nodes(self) -> list[dict[str, float]]:
+        return [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+
+    def _environment(self) -> dict[str, str]:
+        """The coordinator's own, as on this machine and with SLURM; which GPUs, Ray says."""
+        own = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
+        device = {} if self._resources.gpus else {"CUDA_VISIBLE_DEVICES": ""}
+        threads = {"OMP_NUM_THREADS": str(self._resources.cpus), "TOKENIZERS_PARALLELISM": "false"}
+        return {**own, **threads, **PATIENT_TORCHRUN, **device}
+
+
+def _started_ray() -> Any:
+    try:
+        import ray
+    except ImportError as error:
+        raise ConfigError("Ray is not installed", "pip install 'oelm[ray]'") from error
+    if not ray.is_initialized():
+        ray.init(log_to_driver=False, logging_level="ERROR", include_dashboard=False)
+    return ray
+
+
+def _work(
+    folder: str, processes: int, cwd: str, environment: Mapping[str, str], nodes: int = 1, endpoint: str = ""
+) -> int:
+    """The body of a task: the run's process, which is asked to save when the task is cancelled or its worker dies."""
+    several = [f"--nnodes={nodes}", "--rdzv-backend=c10d", f"--rdzv-endpoint={endpoint}"]
+    meet = several if nodes > 1 else ["--standalone"]
+    gpus = {name: value for name, value in os.environ.items() if name == "CUDA_VISIBLE_DEVICES" and value}
+    with RunFolder(Path(folder)).console_file.open("ab") as log:
+        child = subprocess.Popen(
+            worker_command(folder, processes, meet),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=cwd,
+            env={**environment, **gpus},
+            start_new_session=True,
+            preexec_fn=_end_with_parent,
+        )
+    try:
+        while child.poll() is None:
+            time.sleep(_POLL_SECONDS)
+    except BaseException:  # cancelled
+        child.terminate()
+        child.wait()
+        raise
+    return child.returncode
+
+
+def _end_with_parent() -> None:
+    """SIGTERM when the Ray worker dies: its share of the node is free then, and another run may come."""
+    ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGTERM)
+
+
+def _free_endpoint() -> str:
+    """An address on this node that is free now."""
+    import ray
+
+    host = ray.util.get_node_ip_address()
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return f"{host}:{probe.getsockname()[1]}"
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 'es' if thing.endswith('s') else 's'}"
