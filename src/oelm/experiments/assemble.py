@@ -21,6 +21,7 @@ from oelm.experiments.evaluation import evaluate_once
 from oelm.experiments.subjects import Subject, require_whole_data, subject_of
 from oelm.method.cost import always_frozen, weight_counts
 from oelm.method.freezing import frozen_names
+from oelm.tasks.task import answer_entropy
 from oelm.train import audit, record
 from oelm.train.checkpoint import Checkpoints, Progress
 from oelm.train.engine import Engine
@@ -193,6 +194,7 @@ def _finish(
         audit=evidence,
         evaluations=evaluations,
         bytes_per_token=subject.bytes_per_token,
+        answer_entropy=answer_entropy(subject.task),
         environment=environment(runtime),
         sessions=sessions,
     )

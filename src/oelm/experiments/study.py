@@ -163,6 +163,8 @@ class Study(Settings):
     primary: str
     """The arm whose comparison with its control answers the question; stated before the runs."""
     margin: Annotated[float, Field(gt=1)] = 1.05
+    looks: Annotated[int, Field(ge=1)] = 1
+    """How often it may be analysed, with seeds added (`--amend`) in between: each analysis is at 5 % / looks."""
     keep_checkpoints: bool = True
     """Whether a finished run keeps its weights; records, curves and logs are always kept."""
 
