@@ -146,6 +146,7 @@ def test_what_is_said_of_the_screening_is_what_its_records_show():
     assert findings["oelm-core"].verdict is Verdict.NON_INFERIOR
     assert [name for name, row in findings.items() if row.verdict is Verdict.UNDECIDED] == [
         "oelm-q+shift+gain",
+        "oelm-random-matched",
         "oelm-random",
         "oelm",
     ]

@@ -90,6 +90,14 @@ def test_the_readme_lists_every_study_with_its_runs() -> None:
     assert said == {name: [len(runs) for runs in planned(name) if runs] for name in STUDIES}
 
 
+@pytest.mark.parametrize("name", [name for name in STUDIES if "original" not in name])
+def test_it_has_a_negative_control_wherever_there_can_be_one(name: str) -> None:
+    """Attention that is blind is for models from scratch; a study with one seed gives no verdict anyway."""
+    methods = [arm.method for arm in study(name).arms]
+    assert ("blind" in methods) == (study(name).finetune is None)
+    assert study(name).primary != "blind"
+
+
 # --- the original ------------------------------------------------------------------------------------------------
 
 # The runs that the original reported, by study; its ablations of SST-2 and MNLI have no figures.

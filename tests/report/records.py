@@ -67,15 +67,17 @@ def make_record(
     torch: str = "2.13.0",
     step_seconds: float = 0.030,
     bytes_per_token: float | None = 3.2,
+    answer_entropy: float | None = None,
 ) -> Record:
     frozen = 65_536 if config.method.plan else 0
+    curve = _curve(config.train, loss)
+    best = min(curve, key=lambda point: point.loss)
     return Record(
         task=task,
         fingerprint=config.fingerprint,
         config=config,
-        # The best loss is lower than the last on purpose: a report that took it would show.
-        result=Result(loss=loss, measures=_measures(loss, bytes_per_token), best_step=300, best_loss=loss - 0.3),
-        curve=(CurvePoint(step=400, tokens=800_000, seconds=12.0, loss=loss, train_loss=loss + 0.1),),
+        result=Result(loss=loss, measures=_measures(loss, bytes_per_token), best_step=best.step, best_loss=best.loss),
+        curve=curve,
         counts=_counts(frozen, later),
         flops=FlopCounts(
             forward_per_token=2e6,
@@ -85,8 +87,9 @@ def make_record(
         ),
         geometry=(_geometry(config.method, config.model.width),),
         timing=_timing(step_seconds),
-        audit=_audit(unchanged),
+        audit=_audit(unchanged, looked_at=frozen > later),
         bytes_per_token=bytes_per_token,
+        answer_entropy=answer_entropy,
         environment=Environment(
             oelm="0.1.0", python="3.12", torch=torch, device="cpu", threads=1, git_commit=None, git_dirty=None
         ),
@@ -108,12 +111,12 @@ EXAMPLES = 1000
 def finetuned(method: str, accuracies: tuple[float, ...], lr: float = 1e-4, examples: int = EXAMPLES) -> list[Record]:
     """One run per accuracy, with seeds 0, 1, ...; the best checkpoint is half a point better."""
     return [
-        make_record(make_config(method, seed, lr=lr), 0.5).model_copy(
+        make_record(make_config(method, seed, lr=lr), 0.5 + seed / 1000).model_copy(
             update={
                 "task": "classification",
                 "evaluations": (
-                    _evaluation(accuracy, "last", examples),
-                    _evaluation(accuracy + 0.005, "best", examples),
+                    _evaluation(accuracy, "last", 400, examples),
+                    _evaluation(accuracy + 0.005, "best", 300, examples),
                 ),
             }
         )
@@ -121,7 +124,7 @@ def finetuned(method: str, accuracies: tuple[float, ...], lr: float = 1e-4, exam
     ]
 
 
-def _evaluation(accuracy: float, checkpoint: Literal["last", "best"], examples: int) -> Evaluation:
+def _evaluation(accuracy: float, checkpoint: Literal["last", "best"], step: int, examples: int) -> Evaluation:
     """The first examples are right, the rest wrong: arms agree on what is easy."""
     labels = [index % 2 for index in range(examples)]
     right = round(accuracy * examples)
@@ -129,7 +132,7 @@ def _evaluation(accuracy: float, checkpoint: Literal["last", "best"], examples: 
     return Evaluation(
         name="dev",
         checkpoint=checkpoint,
-        step=10,
+        step=step,
         measures={"accuracy": right / examples, "f1": accuracy, "loss": 0.4},
         predictions=" ".join(map(str, predictions)),
         labels=" ".join(map(str, labels)),
@@ -183,11 +186,27 @@ def _timing(step_seconds: float) -> Timing:
     )
 
 
-def _audit(unchanged: bool) -> FreezeAudit:
+def _curve(train: TrainConfig, loss: float) -> tuple[CurvePoint, ...]:
+    """The last validation but one is the best on purpose: a report that took it would show."""
+    steps = [*range(train.validate_every, train.steps, train.validate_every), train.steps]
+    above = {step: 1 - step / train.steps for step in steps} | ({steps[-2]: -0.3} if len(steps) > 1 else {})
+    return tuple(
+        CurvePoint(
+            step=step,
+            tokens=2000 * step,
+            seconds=0.03 * step,
+            loss=loss + above[step],
+            train_loss=loss + above[step] + 0.1,
+        )
+        for step in steps
+    )
+
+
+def _audit(unchanged: bool, *, looked_at: bool) -> FreezeAudit:
     return FreezeAudit(
-        always_frozen=(),
+        always_frozen=("layers.0.attention.q.weight",) if looked_at else (),
         later_trained=(),
-        trained=(),
+        trained=("layers.0.attention.v.weight",),
         digest_before="a",
         digest_after="a" if unchanged else "b",
         unchanged=unchanged,

@@ -89,7 +89,71 @@ def test_another_build_is_named() -> None:
 def test_frozen_weights_that_moved_are_named() -> None:
     records = [make_record(make_config("oelm", seed), 2.5, unchanged=seed != 1) for seed in range(3)]
     (found,) = confounds_between(group_into_arms(records)[0], CONTROL)
-    assert found == Confound(ConfoundKind.FREEZE_AUDIT, "frozen weights", "1")
+    assert found == Confound(ConfoundKind.FREEZE_AUDIT, "oelm", "1")
+
+
+def with_audit(method: str, **changes) -> Arm:
+    """An arm whose second run has another audit."""
+    first, second, *rest = make_arm(method, BASELINE_LOSSES)
+    assert second.audit is not None
+    other = second.model_copy(update={"audit": second.audit.model_copy(update=changes)})
+    return group_into_arms([first, other, *rest])[0]
+
+
+def test_what_is_wrong_with_either_sides_audit_is_named() -> None:
+    found = confounds_between(one_arm("oelm"), with_audit("baseline", moved=False))
+    assert found == (Confound(ConfoundKind.NOT_TRAINED, "baseline", "1"),)
+    assert confounds_between(with_audit("oelm", moved=False), CONTROL) == (
+        Confound(ConfoundKind.NOT_TRAINED, "oelm", "1"),
+    )
+    found = confounds_between(one_arm("oelm"), with_audit("baseline", unchanged=False))
+    assert found == (Confound(ConfoundKind.FREEZE_AUDIT, "baseline", "1"),)
+    assert confounds_between(with_audit("oelm", unchanged=None), CONTROL) == ()
+
+
+def in_environment(method: str, **changes) -> Arm:
+    records = make_arm(method, BASELINE_LOSSES)
+    return group_into_arms(
+        [
+            each.model_copy(update={"environment": each.environment and each.environment.model_copy(update=changes)})
+            for each in records
+        ]
+    )[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "values"),
+    [
+        ({"git_commit": "b" * 40}, ("b" * 12, "None")),
+        ({"threads": 4}, ("4", "1")),
+        ({"device": "cuda"}, ("cuda", "cpu")),
+    ],
+)
+def test_another_commit_or_number_of_threads_is_named(changes: dict, values: tuple[str, str]) -> None:
+    (found,) = confounds_between(in_environment("oelm", **changes), CONTROL)
+    assert found == Confound(ConfoundKind.ENVIRONMENT, next(iter(changes)), *values)
+    assert confounds_between(in_environment("oelm", **changes), in_environment("baseline", **changes)) == ()
+
+
+def test_a_compiled_arm_against_an_uncompiled_one_is_named() -> None:
+    records = make_arm("oelm", BASELINE_LOSSES)
+    compiled = [
+        each.config.model_copy(update={"machine": each.config.machine.model_copy(update={"compile": True})})
+        for each in records
+    ]
+    arm = group_into_arms(
+        [each.model_copy(update={"config": config}) for each, config in zip(records, compiled, strict=True)]
+    )[0]
+    assert confounds_between(arm, CONTROL) == (Confound(ConfoundKind.ENVIRONMENT, "compile", "True", "False"),)
+
+
+def test_uncommitted_changes_are_named_even_where_both_sides_have_them() -> None:
+    dirty = {"git_commit": "b" * 40, "git_dirty": True}
+    found = confounds_between(in_environment("oelm", **dirty), in_environment("baseline", **dirty))
+    assert [(each.kind, each.what, each.arm) for each in found] == [
+        (ConfoundKind.UNCOMMITTED, "oelm", "0, 1, 2"),
+        (ConfoundKind.UNCOMMITTED, "baseline", "0, 1, 2"),
+    ]
 
 
 def gaps(*arms: Arm) -> list[tuple[str, str]]:
@@ -152,6 +216,18 @@ def test_rates_that_were_tuned_differently_are_named_with_what_differed(change: 
     assert (found[1].what, found[1].arm, found[1].control) == (next(iter(change)), *values)
 
 
+@pytest.mark.parametrize("change", [{"grid": (3e-4, 1e-3, 3e-3, 1e-2, 3e-2)}, {"steps": 800}])
+def test_a_wider_or_longer_search_is_named_even_where_it_found_the_same_rate(change: dict) -> None:
+    wider = TUNING.model_copy(update=change)
+    (found,) = confounds_between(tuned("oelm", 1e-3, wider), tuned("baseline", 1e-3))
+    assert (found.kind, found.what) == (ConfoundKind.UNEQUAL_TUNING, next(iter(change)))
+
+
+def test_a_control_that_was_not_tuned_is_named_even_at_the_same_rate() -> None:
+    (found,) = confounds_between(tuned("oelm", 1e-3), tuned("baseline", 1e-3, None))
+    assert found == Confound(ConfoundKind.UNEQUAL_TUNING, "grid", "3e-4 1e-3 3e-3 0.01", "none")
+
+
 def test_a_best_rate_at_the_edge_of_the_grid_is_named_with_its_arm_and_side() -> None:
     (low,) = confounds_between(tuned("oelm", 3e-4), tuned("baseline", 1e-3))
     assert low == Confound(ConfoundKind.LOWEST_OF_GRID, "oelm", "3e-4")
@@ -212,7 +288,8 @@ def test_figures_that_are_not_of_the_last_step_are_named(checkpoint: str, kind: 
 
 def test_every_kind_is_planted_somewhere_in_this_file() -> None:
     text = Path(__file__).read_text(encoding="utf-8")
-    planted_elsewhere = {ConfoundKind.SCALE}  # between two frozen arms: `scale_gaps` above, and test_planned.py
+    # Between two frozen arms (`scale_gaps` above) or before the runs: test_planned.py.
+    planted_elsewhere = {ConfoundKind.SCALE, ConfoundKind.TWO_SEEDS, ConfoundKind.NO_CONTROL}
     assert all(f"ConfoundKind.{kind.name}" in text for kind in set(ConfoundKind) - planted_elsewhere)
 
 

@@ -1,6 +1,7 @@
 import math
 
 import pytest
+from scipy import stats
 
 from oelm.base.errors import ConfigError
 from oelm.config.study_role import StudyRole
@@ -128,18 +129,19 @@ def test_no_seed_in_common_is_no_estimate() -> None:
 NOISE = ((0.001, -0.002, 0.001), (-0.001, 0.001, 0.002), (0.002, 0.001, -0.002))
 
 
-def several(*shifts: float) -> list:
-    """A baseline and arms about so far above it."""
+def several(*shifts: float, primary: str | None = None) -> list:
+    """A baseline and arms about so far above it, of a study whose records name its primary arm."""
     methods = ("oelm", "oelm-random", "oelm-q", "orthogonal-trained")
-    return BASELINE + [
+    study = StudyRole(study="s", stage="final", primary=primary) if primary else None
+    return make_arm("baseline", BASELINE_LOSSES, study=study) + [
         record
         for place, (method, by) in enumerate(zip(methods, shifts, strict=False))
-        for record in make_arm(method, shifted(tuple(by + each for each in NOISE[place % 3])))
+        for record in make_arm(method, shifted(tuple(by + each for each in NOISE[place % 3])), study=study)
     ]
 
 
 def test_the_primary_arm_is_tested_uncorrected_and_the_others_after_holm() -> None:
-    comparison = compare(several(0.047, 0.047, 0.047), primary="oelm")
+    comparison = compare(several(0.047, 0.047, 0.047, primary="oelm"))
     confidences = {found.arm.label: found.estimate.confidence for found in comparison.findings if found.estimate}
     assert confidences["oelm"] == 0.95
     assert {confidences["oelm-random"], confidences["oelm-q"]} == {1 - 0.05 / 2}
@@ -147,9 +149,56 @@ def test_the_primary_arm_is_tested_uncorrected_and_the_others_after_holm() -> No
     assert primary_of(compare(several(0.047, 0.047, 0.047))) is None
 
 
+def confidences_of(comparison: Comparison) -> set[float]:
+    return {found.estimate.confidence for found in comparison.findings if found.estimate}
+
+
+@pytest.mark.parametrize("stated", [None, "oelm"])
+def test_a_primary_arm_that_is_chosen_after_the_runs_is_corrected_like_all_others(stated: str | None) -> None:
+    comparison = compare(several(0.047, 0.047, 0.047, primary=stated), primary="oelm-q")
+    assert primary_of(comparison) == "oelm-q", "it opens the report"
+    assert confidences_of(comparison) == {1 - 0.05 / 3}
+    (change,) = comparison.terms.changes
+    assert (change.what, change.before, change.now) == ("primary", stated or "none", "oelm-q")
+    same = compare(several(0.047, 0.047, 0.047, primary="oelm"), primary="oelm")
+    assert same.terms.changes == ()
+
+
+def test_a_margin_that_is_chosen_after_the_runs_corrects_the_primary_arm_too() -> None:
+    records = several(0.047, 0.047, 0.047, primary="oelm")
+    assert 0.95 in confidences_of(compare(records, margin=1.05))
+    comparison = compare(records, margin=1.048)
+    assert 0.95 not in confidences_of(comparison)
+    assert [(each.what, each.before, each.now) for each in comparison.terms.changes] == [("margin", "1.05", "1.048")]
+
+
+def test_a_primary_arm_that_the_seeds_disagree_about_is_none() -> None:
+    records = several(0.047, primary="oelm") + several(0.047, 0.047, primary="oelm-random")[6:]
+    assert primary_of(compare(records)) is None
+
+
+def test_seeds_that_would_decide_are_counted_where_nothing_is_decided_yet() -> None:
+    found = finding(compare(BASELINE + make_arm("oelm", shifted((0.02, 0.03, 0.055)))), "oelm")
+    assert (found.verdict, found.more_seeds) == (Verdict.UNDECIDED, 7)
+    # 10 seeds with the same mean 0.035 and sd 0.01803: t(9) 2.2622 * 0.01803 / sqrt(10) = 0.0129 < log(1.05) - 0.035
+    assert 2.2622 * 0.018028 / math.sqrt(10) < math.log(1.05) - 0.035 < 2.3060 * 0.018028 / math.sqrt(9)
+    assert finding(compare(several(0.2)), "oelm").more_seeds is None
+
+
+def test_the_probability_of_lying_within_the_margin_is_that_of_the_t_distribution() -> None:
+    estimate = finding(compare(BASELINE + make_arm("oelm", shifted((0.02, 0.03, 0.055)))), "oelm").estimate
+    assert estimate is not None
+    assert estimate.within == pytest.approx(stats.t.cdf((math.log(1.05) - 0.035) / (0.0180278 / math.sqrt(3)), 2))
+    records = [*finetuned("baseline", ACCURACIES), *finetuned("oelm", (0.70, 0.72, 0.69))]
+    estimate = finding(compare(records), "oelm").estimate
+    assert estimate is not None
+    assert estimate.within is not None
+    assert estimate.within < 0.01, "where more is better, within is above"
+
+
 def test_the_shown_interval_and_the_verdict_agree() -> None:
     for shift in (-0.05, 0.0, 0.02, 0.04, 0.045, 0.05, 0.06, 0.1):
-        for found in compare(several(0.2, shift, shift + 0.003, 0.3), primary="oelm").findings:
+        for found in compare(several(0.2, shift, shift + 0.003, 0.3, primary="oelm")).findings:
             if found.estimate is None or found.estimate.ends is None:
                 continue
             lower, upper = found.estimate.ends
@@ -202,6 +251,8 @@ def test_the_interval_of_the_other_model_is_kept_for_the_eye() -> None:
 def test_a_margin_that_is_no_ratio_above_one_is_refused(margin: float) -> None:
     with pytest.raises(ConfigError, match="is not a perplexity ratio above 1"):
         compare(several(0.1), margin=margin)
+    with pytest.raises(ConfigError, match="is not a accuracy ratio above 1 and below 2"):
+        compare([*finetuned("baseline", ACCURACIES), *finetuned("oelm", ACCURACIES)], margin=margin)
 
 
 def test_values_are_those_of_the_last_step_and_the_mean_is_geometric() -> None:
@@ -249,6 +300,17 @@ def test_every_verdict_on_accuracies(accuracies: tuple[float, ...], verdict: Ver
     assert finding(comparison, "oelm").verdict is verdict
 
 
+def test_the_margin_is_honoured_for_accuracies() -> None:
+    records = [*finetuned("baseline", ACCURACIES), *finetuned("oelm", (0.85, 0.86, 0.845))]
+    assert compare(records).criterion == 0.95
+    assert finding(compare(records), "oelm").verdict is Verdict.UNDECIDED
+    assert compare(records, margin=1.15).criterion == 0.85
+    assert finding(compare(records, margin=1.15), "oelm").verdict is Verdict.NON_INFERIOR
+    role = StudyRole(study="s", stage="final", margin=1.15)
+    stated = [each.model_copy(update={"config": each.config.model_copy(update={"study": role})}) for each in records]
+    assert compare(stated).criterion == 0.85
+
+
 def test_two_seeds_of_accuracies_give_an_interval_and_no_verdict() -> None:
     row = finding(compare([*finetuned("baseline", ACCURACIES[:2]), *finetuned("oelm", (0.8, 0.8))]), "oelm")
     assert row.estimate is not None
@@ -264,7 +326,9 @@ def test_accuracies_are_a_family_too() -> None:
         *finetuned("oelm-random", (0.85, 0.86, 0.85)),
         *finetuned("oelm-q", (0.86, 0.85, 0.86)),
     ]
-    comparison = compare(records, primary="oelm")
+    role = StudyRole(study="s", stage="final", primary="oelm")
+    stated = [each.model_copy(update={"config": each.config.model_copy(update={"study": role})}) for each in records]
+    comparison = compare(stated)
     confidences = {found.arm.label: found.estimate.confidence for found in comparison.findings if found.estimate}
     assert confidences["oelm"] == pytest.approx(0.95)
     assert confidences["oelm-random"] > 0.95

@@ -8,12 +8,13 @@ from oelm.base.errors import ConfigError
 from oelm.config.measure import LOSS
 from oelm.config.study_role import Choice, ChosenBy, StudyRole, Trial, Tuning
 from oelm.report.groups import Report, build_report
-from oelm.report.sentences import trend_caveat
+from oelm.report.sentences import notes, trend_caveat
 from oelm.report.texts import Language, Texts
 from oelm.report.verdicts import Verdict
 
 from .records import BASELINE_LOSSES, make_arm, shifted
 
+SAY = Texts(Language.ENGLISH)
 TUNING = Tuning(grid=(3e-4, 1e-3, 3e-3), seed=1000, steps=100, runs=3, split="validation", measure="loss")
 FINAL = StudyRole(study="s", stage="final", primary="oelm", margin=1.2, tuning=TUNING)
 GRID = StudyRole(study="s", stage="tuning", primary="oelm", margin=1.2)
@@ -146,3 +147,30 @@ def test_a_report_needs_no_torch() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_a_rate_that_its_own_tuning_records_do_not_choose_is_named() -> None:
+    final = make_arm("oelm", BASELINE_LOSSES, lr=1e-3, study=FINAL)
+    report = build_report([*final, *grid("oelm", {3e-4: 2.9, 1e-3: 2.8, 3e-3: 2.7})])
+    assert report.tuning[0].better == 3e-3
+    assert "oelm: by its tuning records 3e-3 was better than the rate that was chosen (1e-3)." in notes(report, SAY)
+    assert build_report([*final, *grid("oelm", {3e-4: 2.9, 1e-3: 2.7, 3e-3: 2.8})]).tuning[0].better is None
+
+
+def test_tuning_records_that_are_not_here_are_named() -> None:
+    final = make_arm("oelm", BASELINE_LOSSES, lr=1e-3, study=FINAL)
+    (unchecked,) = build_report(final).unchecked
+    assert (unchecked.arm, unchecked.rates) == ("oelm", (1e-3,))
+    assert any("cannot be checked" in line for line in notes(build_report(final), SAY))
+    assert build_report([*final, *grid("oelm", {1e-3: 2.8})]).unchecked == ()
+
+
+def test_several_data_sets_are_one_family() -> None:
+    def on(digest: str, data: str) -> list:
+        arms = {"baseline": BASELINE_LOSSES, "oelm-q": shifted((0.04, 0.05, 0.06)), "oelm": shifted((0.05, 0.04, 0.06))}
+        return [each for method, losses in arms.items() for each in make_arm(method, losses, digest=digest, data=data)]
+
+    report = build_report([record for place in range(3) for record in on(str(place) * 16, f"corpus {place}")])
+    findings = [found for group in report.groups for found in group.findings if found.estimate]
+    assert len(report.groups) == 3
+    assert {round(0.05 / (1 - found.estimate.confidence)) for found in findings if found.estimate} == {6}

@@ -45,6 +45,16 @@ def test_one_seed_unequal_extras_and_scale_are_named() -> None:
     assert (gap.confound.arm, gap.confound.control) == ("1.000", "0.226")  # 0.02 sqrt(128)
 
 
+def test_two_seeds_are_not_called_clean() -> None:
+    expected = [("oelm", "baseline", ConfoundKind.TWO_SEEDS, "seeds")]
+    assert kinds(plan("baseline", "oelm", seeds=(0, 1))) == expected
+
+
+def test_an_arm_whose_control_is_not_planned_is_named() -> None:
+    expected = [("oelm-core", "baseline+shift+gain", ConfoundKind.NO_CONTROL, "oelm-core")]
+    assert kinds(plan("oelm-core")) == expected
+
+
 def test_rates_that_will_be_tuned_alike_are_none_whatever_stands_in_for_them() -> None:
     tuned = plan("baseline", study=final(TUNING)) + plan("oelm", lr=3e-4, study=final(TUNING))
     assert kinds(tuned) == []

@@ -1,20 +1,22 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from oelm.config.measure import ACCURACY, PERPLEXITY, Better, Bilingual, CompareScale, Measure
-from oelm.report.contrasts import paired_contrast
+from oelm.report.contrasts import crossed_contrast, draw, is_not_additive, paired_contrast
 from oelm.report.verdicts import (
     Estimates,
     Judgement,
+    Question,
     Sample,
     Verdict,
     blocks_of,
-    family_confidences,
-    holm_confidences,
+    holm_divisors,
     judge,
+    judge_all,
     verdict_of,
 )
 
@@ -155,8 +157,8 @@ def test_only_arms_with_enough_seeds_are_pooled_over_the_seeds_that_all_of_them_
 # --- several arms --------------------------------------------------------------------------------------------------
 
 
-def levels(*p_values: float) -> list[float]:
-    return [round(0.05 / (1 - confidence), 6) for confidence in holm_confidences(np.array(p_values))]
+def levels(*p_values: float) -> list[int]:
+    return holm_divisors(np.array(p_values)).tolist()
 
 
 def test_each_rejection_lowers_the_divisor_of_the_next_and_the_first_failure_stops_it() -> None:
@@ -181,18 +183,89 @@ def test_an_interval_excludes_the_margin_if_and_only_if_holm_rejects() -> None:
     generator = np.random.default_rng(0)
     for _ in range(500):
         p_values = generator.uniform(0, 0.08, 4)
-        excludes = {index for index, level in enumerate(holm_confidences(p_values)) if p_values[index] <= 1 - level}
+        excludes = {index for index, by in enumerate(holm_divisors(p_values)) if p_values[index] <= 0.05 / by}
         assert excludes == rejected_by_holm(p_values)
 
 
 def test_many_experiments_at_once_are_as_one_by_one() -> None:
     p_values = np.random.default_rng(1).uniform(0, 0.1, (50, 3))
-    together = holm_confidences(p_values)
-    assert all(together[index] == pytest.approx(holm_confidences(one)) for index, one in enumerate(p_values))
+    together = holm_divisors(p_values)
+    assert all((together[index] == holm_divisors(one)).all() for index, one in enumerate(p_values))
+
+
+SPREAD = np.array([[0.0, 0.0, 0.0], [0.003, -0.003, 0.0], [0.002, 0.001, -0.003], [-0.004, 0.002, 0.002]])
+
+
+def question(*shifts: float, primary: int | None = None, study: str = "s", **more) -> Question:
+    """A control and arms so far above it."""
+    losses = np.array(CONTROL) + np.array([0.0, *shifts])[:, None] + SPREAD[: 1 + len(shifts)]
+    return Question(Sample(losses), [None, *[0] * len(shifts)], PERPLEXITY, 1.05, primary, study, **more)
+
+
+def divisors(*questions: Question) -> list[list[float]]:
+    found = [[each for each in row if each is not None] for row in judge_all(questions)]
+    return [[round(0.05 / (1 - float(each.estimate.confidence)), 6) for each in row] for row in found]
+
+
+NEAR = math.log(1.05)
+"""Never decided."""
 
 
 def test_the_primary_arm_is_uncorrected_and_does_not_count_among_the_others() -> None:
-    p_values = np.array([0.9, 0.001, 0.9])
-    assert family_confidences(p_values, primary=1) == pytest.approx([0.975, 0.95, 0.975])
-    assert family_confidences(p_values, primary=None) == pytest.approx([1 - 0.05 / 2, 1 - 0.05 / 3, 1 - 0.05 / 2])
-    assert family_confidences(np.array([0.5]), primary=0) == pytest.approx([0.95])
+    assert divisors(question(NEAR, NEAR, NEAR, primary=2)) == [[2, 1, 2]]
+    assert divisors(question(NEAR, NEAR, NEAR)) == [[3, 3, 3]]
+    assert divisors(question(NEAR, primary=1)) == [[1]]
+
+
+def test_all_arms_of_a_report_are_one_family() -> None:
+    assert divisors(question(NEAR, NEAR), question(NEAR, NEAR, NEAR)) == [[5, 5], [5, 5, 5]]
+    two = divisors(question(NEAR, NEAR, primary=1, study="a"), question(NEAR, NEAR, primary=1, study="b"))
+    assert two == [[1, 2], [1, 2]], "each study has its own question"
+
+
+def test_a_primary_arm_on_several_data_sets_is_uncorrected_where_it_is_non_inferior_on_all_of_them() -> None:
+    passed = question(0.0, NEAR, primary=1)
+    assert divisors(passed, passed) == [[1, 2], [1, 2]]
+    assert divisors(passed, question(NEAR, NEAR, primary=1)) == [[4, 3], [3, 3]], "else it is one of the family"
+    assert divisors(passed, replace(passed, absent=1))[0][0] > 1, "all of them: also those that are missing"
+
+
+def test_planned_arms_without_a_result_count_and_the_one_that_must_fail_does_not() -> None:
+    assert divisors(question(NEAR, NEAR, absent=3)) == [[5, 5]]
+    assert divisors(question(NEAR, NEAR, 1.0, negative=3)) == [[2, 2, 1]]
+
+
+def test_every_look_has_its_share_of_the_level() -> None:
+    assert divisors(question(NEAR, NEAR, NEAR, primary=1, looks=3)) == [[3, 6, 6]]
+
+
+def test_the_scatter_of_the_arm_that_must_fail_is_not_pooled() -> None:
+    runs = np.array([CONTROL, ARM, ARM, ARM])
+    blocks = blocks_of(runs, negative=2)
+    assert blocks is not None
+    assert blocks.arms == (0, 1, 3)
+
+
+def test_nothing_is_pooled_where_seeds_move_some_arms_more_than_others() -> None:
+    seeds = np.array([-1.0, 0.0, 1.0])
+    additive = np.array([[1.0], [1.1], [1.2], [1.3], [1.4]]) + 0.01 * seeds
+    noise = np.random.default_rng(0).normal(0, 0.001, additive.shape)
+    growing = additive + noise + 0.02 * np.arange(5)[:, None] * seeds
+    assert not is_not_additive(additive + noise)
+    assert is_not_additive(growing)
+    found = judge(Sample(growing), [None, 0, 0, 0, 0], PERPLEXITY, 1.05)
+    assert {str(each.model) for each in found if each is not None} == {"paired"}
+
+
+def test_an_interval_of_accuracies_is_at_no_level_narrower_than_that_of_the_seeds_alone() -> None:
+    generator = np.random.default_rng(1)
+    control = (generator.random((3, 400)) < 0.8).astype(float)
+    arm = np.where(generator.random((3, 400)) < 0.05, 1 - control, control)
+    contrast = crossed_contrast(arm, control, lambda one, other: one - other, draw(3, 400))
+    by_seed = paired_contrast(arm.mean(axis=1) - control.mean(axis=1))
+    for confidence in (0.9, 0.95, 0.99, 0.995, 0.999):
+        assert contrast.half_width(confidence) >= by_seed.half_width(confidence)
+    for truth in (-0.05, 0.01, 0.03):
+        p_value = float(contrast.p_value(truth))
+        touching = abs(float(contrast.mean) - truth)
+        assert float(contrast.half_width(1 - p_value)) == pytest.approx(touching), "interval and test agree"

@@ -84,6 +84,8 @@ def test_audits_of_frozen_arms_only() -> None:
     assert all(row.unchanged for row in rows)
     moved = group_into_arms([make_record(make_config("oelm", seed), 2.5, unchanged=seed != 1) for seed in range(3)])
     assert audit_rows(moved)[0].unchanged is False
+    unseen = group_into_arms([make_record(make_config("oelm+until=0.5", 0), 2.5, later=65_536)])
+    assert audit_rows(unseen)[0].unchanged is None, "nothing was frozen throughout, so nothing was looked at"
 
 
 def test_geometry_is_the_mean_over_seeds() -> None:

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from oelm.base.errors import ConfigError
 from oelm.cli.main import command_line
 from oelm.config.record import Record
+from oelm.config.study_role import StudyRole
 from oelm.report.content import Forest, Lane
 from oelm.report.groups import Report, build_report
 from oelm.report.texts import TEXTS, Language
@@ -21,13 +22,21 @@ from oelm.report.write_terminal import drawn_interval, print_report
 
 from .records import BASELINE_LOSSES, finetuned, make_arm, make_config, make_record, shifted, write_run
 
-QUICKSTART = [
-    *make_arm("baseline", BASELINE_LOSSES),
-    *make_arm("oelm", shifted((0.11, 0.12, 0.10))),
-    *make_arm("oelm-random", shifted((0.31, 0.22, 0.28))),
-    *make_arm("baseline+shift+gain", shifted((-0.05, -0.06, -0.045))),
-    *make_arm("oelm-core", shifted((-0.005, -0.02, -0.005))),
-]
+
+def quickstart(study: StudyRole | None = None) -> list[Record]:
+    arms = {
+        "baseline": BASELINE_LOSSES,
+        "oelm": shifted((0.11, 0.12, 0.10)),
+        "oelm-random": shifted((0.31, 0.22, 0.28)),
+        "baseline+shift+gain": shifted((-0.05, -0.06, -0.045)),
+        "oelm-core": shifted((-0.005, -0.02, -0.005)),
+    }
+    return [record for method, losses in arms.items() for record in make_arm(method, losses, study=study)]
+
+
+QUICKSTART = quickstart()
+STATED = quickstart(StudyRole(study="s", stage="final", primary="oelm"))
+"""The same runs, whose records name the primary arm."""
 AWKWARD = [
     *make_arm("baseline", (7.5, 2.6), lr=3e-4),
     *make_arm("oelm", (2.5, 2.6, 2.7)),
@@ -71,11 +80,12 @@ def test_all_seeds_are_shown() -> None:
 
 
 def test_the_sentence_says_ratio_interval_pairs_control_and_verdict() -> None:
-    text = flowing(rendered(compare(QUICKSTART, primary="oelm")))
+    text = flowing(rendered(compare(STATED)))
     assert (
         "oelm: perplexity ×1.116 (95 % interval 1.073 to 1.161, n = 3 paired seeds) of baseline: "
         "inferior to the 5 % margin. Smallest margin that this design could have shown: ×1.040. "
-        "From its own pairs alone: 1.089 to 1.144. The primary arm, stated before the runs"
+        "Probability of lying within the margin: 0.4 %. From its own pairs alone: 1.089 to 1.144. "
+        "The primary arm by the records of the runs, without a registered plan"
     ) in text
     assert "oelm-random: perplexity ×1.310 (95 % interval after Holm" in text
     assert "The arms scatter unequally, so the interval is from its own pairs; pooled: " in text
@@ -89,7 +99,12 @@ def test_the_table_says_what_it_is_not() -> None:
     assert "last step, not of the best checkpoint" in text
     assert "paired by seed" in text
     assert "No primary arm was stated, so all intervals are widened after Holm" in text
-    assert "The primary arm is tested uncorrected" in flowing(rendered(compare(QUICKSTART, primary="oelm")))
+    assert "The primary arm is tested uncorrected" in flowing(rendered(compare(STATED)))
+    after = flowing(rendered(compare(STATED, primary="oelm-random")))
+    assert "The primary arm was chosen after the runs (before: oelm; now: oelm-random): all arms corrected." in after
+    assert "Chosen after the runs: all arms corrected." in after
+    assert "stated before the runs" not in after
+    assert "The primary arm is tested uncorrected" not in after
     assert "not evidence" in text
     assert "oelm against oelm-random: rows of Q and K have norm 1.000 and 0.226" in text
 

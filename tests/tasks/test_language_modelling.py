@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from oelm.data.batches import TokenBatches, ValidationWindows
 from oelm.tasks.language_modelling import LanguageModelling
+from oelm.tasks.task import answer_entropy
 
 TOKENS = np.arange(1000, dtype=np.uint16) % 50
 CONTEXT = 7
@@ -28,6 +29,13 @@ class Uniform(nn.Module):
 
     def forward(self, tokens_BT: Tensor, targets_BT: Tensor) -> Tensor:
         return F.cross_entropy(torch.zeros(tokens_BT.numel(), 50), targets_BT.flatten(), reduction="sum")
+
+
+def test_the_entropy_of_the_answers_is_that_of_the_validation_tokens() -> None:
+    counts = np.bincount(TOKENS[1 : 10 * CONTEXT + 1])
+    shares = counts[counts > 0] / counts.sum()
+    assert answer_entropy(task(windows=10)) == pytest.approx(-(shares * np.log(shares)).sum())
+    assert answer_entropy(task(windows=100)) < math.log(50) + 1e-12
 
 
 @pytest.mark.parametrize("parts", [2, 3, 4, 12])

@@ -41,3 +41,9 @@ def test_one_flipped_bit_of_a_frozen_tensor_is_an_error() -> None:
 def test_a_trained_tensor_that_stood_still_is_said() -> None:
     model = build_model(tiny_config())
     assert not audit(tensor_digests(model), model, HELD, HELD).moved
+
+
+@pytest.mark.parametrize("method", ["oelm-frame", "baseline"])
+def test_where_nothing_is_frozen_it_does_not_say_that_frozen_weights_stayed_equal(method: str) -> None:
+    model = build_model(tiny_config(method))
+    assert audit(tensor_digests(model), model, frozenset(), frozenset()).unchanged is None

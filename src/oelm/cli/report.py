@@ -43,10 +43,12 @@ def report(
     ] = None,
     language: Annotated[Lang, Option("--lang", help="A page holds both and opens in this one.")] = Lang.ENGLISH,
     margin: Annotated[
-        float | None, Option(help="Ratio that still counts as no worse. \\[default: the study's, or 1.05]")
+        float | None,
+        Option(help="What still counts as no worse, such as 1.05 for 5 %. \\[default: the study's, or 1.05]"),
     ] = None,
     primary: Annotated[
-        str | None, Option(help="Method of the primary arm, tested uncorrected. \\[default: the study's]")
+        str | None,
+        Option(help="Method of the primary arm; one chosen now is corrected like all others. \\[default: the study's]"),
     ] = None,
     original: Annotated[bool, Option("--original", help="Show what the original study reported, too.")] = False,
 ) -> None:

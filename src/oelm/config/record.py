@@ -207,8 +207,11 @@ class FreezeAudit(Settings):
     trained: tuple[str, ...]
     digest_before: str
     digest_after: str
-    unchanged: bool
-    """Every tensor that was frozen throughout is byte-equal to what it was before the first step."""
+    unchanged: bool | None
+    """Every tensor that was frozen throughout is byte-equal to what it was before the first step.
+
+    None where no tensor was: a method whose Q and K are absent leaves nothing to look at. Older records say True there.
+    """
     moved: bool
     """Every tensor that was trained differs from what it was before the first step."""
 
@@ -314,6 +317,9 @@ class Record(GrownSettings):
     audit: FreezeAudit | None
     evaluations: tuple[Evaluation, ...] = ()
     bytes_per_token: float | None
+    answer_entropy: float | None = None
+    """Entropy of the validation answers (tokens, or labels) by their frequencies, in nats: the loss of the best
+    prediction that looks at nothing. None in records from before it was kept."""
     environment: Environment | None
     sessions: int
     skipped_steps: int = 0

@@ -47,12 +47,25 @@ class RegisteredPlan(Settings):
     """UTC."""
     runs_before: int
     """Records that there were already: 0 in a plan that was registered before the runs."""
+    looks: int = 1
+    """How many analyses there may be, each with more seeds than the last: every one is tested at 5 % / looks."""
     amends: str | None = None
     """The digest of the file that this one amends; None for the plan itself."""
 
     def judged(self) -> dict[str, Any]:
         """What a later start of the study must agree with, as plain data."""
         return self.model_dump(mode="json", exclude={*_NOT_JUDGED, "amends"})
+
+    @property
+    def primary_method(self) -> str | None:
+        """The method of the primary arm: cells are called `[data-]arm[-setting=value]`."""
+        wanted = self.primary.replace("/", "_").replace(" ", "")
+        for name, arm in self.arms.items():
+            names = {name, *(name.removeprefix(f"{data}-") for data in self.data)}
+            rests = [each.removeprefix(wanted) for each in names if each.startswith(wanted)]
+            if any(not rest or (rest[0] == "-" and "=" in rest.split("-")[1]) for rest in rests):
+                return arm.method
+        return None
 
     @property
     def runs(self) -> tuple[tuple[str, int], ...]:

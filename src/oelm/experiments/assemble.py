@@ -22,6 +22,7 @@ from oelm.experiments.subjects import Subject, require_whole_data, subject_of
 from oelm.method.cost import always_frozen, weight_counts
 from oelm.method.freezing import frozen_names
 from oelm.tasks.classification import Classification
+from oelm.tasks.task import answer_entropy
 from oelm.train import audit, run_record
 from oelm.train.checkpoint import Checkpoints, Progress, load_weights
 from oelm.train.engine import Engine
@@ -210,6 +211,7 @@ def _finish(
         audit=evidence,
         evaluations=evaluations,
         bytes_per_token=subject.bytes_per_token,
+        answer_entropy=answer_entropy(subject.task),
         environment=environment(runtime),
         sessions=sessions,
         skipped_steps=progress.skipped_steps,

@@ -57,6 +57,7 @@ def plan_of(planned: StudyRuns) -> RegisteredPlan:
         primary=study.primary,
         margin=study.margin,
         seeds=study.seeds,
+        looks=study.looks,
         tuning=study.tuning.model_dump(mode="json") if study.tuning else None,
         evaluate=study.evaluate.model_dump(mode="json") if study.evaluate else None,
         arms={cell.name: _arm(first[cell.name].config, is_tuned=study.tuning is not None) for cell in study.cells},

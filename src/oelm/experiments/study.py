@@ -162,6 +162,8 @@ class Study(Settings):
     margin: Annotated[float, Field(gt=1)] = 1.05
     evaluate: EvaluationRequest | None = None
     """What every finished model is asked (`oelm eval`); the answers stand beside its record and in the report."""
+    looks: Annotated[int, Field(ge=1)] = 1
+    """How often it may be analysed, with seeds added (`--amend`) in between: each analysis is at 5 % / looks."""
     keep_checkpoints: bool = True
     """Whether a finished run keeps its weights; records, curves and logs are always kept."""
     resources: Resources = Resources()

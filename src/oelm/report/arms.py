@@ -1,8 +1,11 @@
 """Arms: the runs that differ only in their seed, finished or planned; what sets two of them apart; their controls."""
 
+import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -79,10 +82,49 @@ class Arm:
         return median(known) if known else None
 
     @property
+    def unexplained(self) -> float | None:
+        """The loss as a share of what a prediction that looks at nothing would have: the worst run's; None if unknown.
+
+        Older records do not hold the entropy of their tokens; that of labels follows from an evaluation.
+        """
+        shares = [_unexplained(record) for record in self.records]
+        known = [share for share in shares if share is not None]
+        return max(known) if known and len(known) == len(shares) else None
+
+    @property
+    def last_fifth(self) -> float | None:
+        """By what share the validation loss changed over the last fifth of the steps, mean over runs."""
+        changes = [_last_fifth(record) for record in self.records]
+        known = [change for change in changes if change is not None]
+        return fmean(known) if known else None
+
+    @property
     def row_norm(self) -> float | None:
         """Mean norm of the rows of Q and K at init: as measured, or as the method draws them."""
         norms = [layer.row_norm for record in self.records for layer in record.geometry]
         return fmean(norms) if norms else expected_row_norm(self.config)
+
+
+def _unexplained(record: Record) -> float | None:
+    if record.answer_entropy and record.result.loss is not None:
+        return record.result.loss / record.answer_entropy
+    row = next((row for row in record.evaluations if row.checkpoint == "last" and row.labels), None)
+    if row is None or "loss" not in row.measures:
+        return None
+    shares = [count / len(row.labels.split()) for count in Counter(row.labels.split()).values()]
+    entropy = -sum(share * math.log(share) for share in shares)
+    return row.measures["loss"] / entropy if entropy else None
+
+
+def _last_fifth(record: Record) -> float | None:
+    """From the curve, on a straight line between two validations."""
+    begin = 0.8 * record.config.train.steps
+    pairs = [(one, two) for one, two in pairwise(record.curve) if one.step <= begin <= two.step]
+    if not pairs:
+        return None
+    one, two = pairs[0]
+    then = one.loss + (two.loss - one.loss) * (begin - one.step) / (two.step - one.step)
+    return record.curve[-1].loss / then - 1
 
 
 def group_into_arms(records: Sequence[Record]) -> tuple[Arm, ...]:

@@ -10,10 +10,11 @@ from enum import StrEnum
 from itertools import combinations
 
 from oelm.config.method import From
-from oelm.config.methods import CARRIED, carried
+from oelm.config.methods import CARRIED, carried, control_of
 from oelm.config.run import RunConfig
 from oelm.config.study_role import Tuning
 from oelm.report.arms import (
+    NO_SETTING,
     Arm,
     choose_control,
     differing_settings,
@@ -45,10 +46,18 @@ class ConfoundKind(StrEnum):
     """Two ways to draw Q and K differ in the length of the rows too."""
     SEEDS = "seeds"
     ONE_SEED = "one-seed"
+    TWO_SEEDS = "two-seeds"
+    """Of a plan: there will be an interval and no verdict."""
+    NO_CONTROL = "no-control"
+    """Of a plan: there will be nothing to compare an arm with."""
     ENVIRONMENT = "environment"
+    UNCOMMITTED = "uncommitted"
+    """The source was not the commit that the record names."""
     FREEZE_AUDIT = "freeze-audit"
     """Frozen weights moved."""
     NO_FREEZE_AUDIT = "no-freeze-audit"
+    NOT_TRAINED = "not-trained"
+    """Weights that should have been trained stayed as they were."""
     BEST_CHECKPOINT = "best-checkpoint"
     UNKNOWN_CHECKPOINT = "unknown-checkpoint"
 
@@ -92,7 +101,8 @@ def confounds_between(arm: Arm, control: Arm) -> tuple[Confound, ...]:
     return (
         *design_confounds(arm, control),
         *_environment(arm, control),
-        *_audit(arm),
+        *_uncommitted(arm, control),
+        *_audit(arm, control),
         *_checkpoint(arm, control),
     )
 
@@ -108,10 +118,16 @@ def planned_confounds(configs: Sequence[RunConfig], names: Sequence[str] | None 
         PlannedConfound(arm.label, control.label, confound)
         for arm in arms
         if (control := choose_control(arm, arms)) is not None
-        for confound in design_confounds(arm, control)
+        for confound in (*design_confounds(arm, control), *_two_seeds(arm, control))
         if confound.kind not in known_only_after_tuning
     ]
-    return (*found, *(PlannedConfound(gap.one.label, gap.other.label, gap.confound) for gap in scale_gaps(arms)))
+    lone = [
+        PlannedConfound(arm.label, control_of(arm.method), Confound(ConfoundKind.NO_CONTROL, arm.label))
+        for arm in arms
+        if not arm.is_reference and choose_control(arm, arms) is None
+    ]
+    gaps = [PlannedConfound(gap.one.label, gap.other.label, gap.confound) for gap in scale_gaps(arms)]
+    return (*lone, *found, *gaps)
 
 
 def design_confounds(arm: Arm, control: Arm) -> tuple[Confound, ...]:
@@ -160,12 +176,15 @@ def _settings(config: RunConfig, control: RunConfig) -> list[Confound]:
 def _tuning(arm: Arm, control: Arm) -> list[Confound]:
     ours, theirs = tuning_of(arm.config), tuning_of(control.config)
     found = []
-    if ours and theirs and arm.config.optim.lr != control.config.optim.lr:
+    if ours and theirs:
         found += [
             Confound(ConfoundKind.UNEQUAL_TUNING, field, _written(ours, field), _written(theirs, field))
             for field in ours.rule
             if ours.rule[field] != theirs.rule[field]
         ]
+    elif (ours or theirs) and arm.config.optim.lr == control.config.optim.lr:  # else the rates differ, which is named
+        tried = [_written(tuning, "grid") if tuning else NO_SETTING for tuning in (ours, theirs)]
+        found.append(Confound(ConfoundKind.UNEQUAL_TUNING, "grid", *tried))
     for each in (arm, control):
         found += [*_edge(each), *_reused_seed(each)]
     return found
@@ -216,15 +235,19 @@ def _seeds(arm: Arm, control: Arm) -> list[Confound]:
     return found
 
 
+def _two_seeds(arm: Arm, control: Arm) -> list[Confound]:
+    return [Confound(ConfoundKind.TWO_SEEDS, "seeds")] if len(set(arm.seeds) & set(control.seeds)) == 2 else []
+
+
 def listed(seeds: Sequence[int]) -> str:
     """`0, 1, 2`."""
     return ", ".join(str(seed) for seed in seeds)
 
 
 def _environment(arm: Arm, control: Arm) -> list[Confound]:
-    """Versions and device, as sets: each arm may have been computed in several places."""
+    """Versions, commit, device and threads, as sets: each arm may have been computed in several places."""
     found = []
-    for field in ("oelm", "torch", "device"):
+    for field in ("oelm", "git_commit", "torch", "device", "threads", "compile"):
         own, theirs = _environments(arm, field), _environments(control, field)
         if own != theirs:
             found.append(Confound(ConfoundKind.ENVIRONMENT, field, ", ".join(sorted(own)), ", ".join(sorted(theirs))))
@@ -232,12 +255,28 @@ def _environment(arm: Arm, control: Arm) -> list[Confound]:
 
 
 def _environments(arm: Arm, field: str) -> set[str]:
-    return {str(getattr(record.environment, field)) for record in arm.records if record.environment is not None}
+    if field == "compile":
+        return {str(record.config.machine.compile) for record in arm.records if record.environment is not None}
+    values = [getattr(record.environment, field) for record in arm.records if record.environment is not None]
+    return {str(value)[:12] if field == "git_commit" else str(value) for value in values}
 
 
-def _audit(arm: Arm) -> list[Confound]:
-    moved = [record.config.seed for record in arm.records if record.audit is not None and not record.audit.unchanged]
-    found = [Confound(ConfoundKind.FREEZE_AUDIT, "frozen weights", listed(moved))] if moved else []
+def _uncommitted(arm: Arm, control: Arm) -> list[Confound]:
+    return [
+        Confound(ConfoundKind.UNCOMMITTED, each.label, listed(seeds))
+        for each in (arm, control)
+        if (seeds := [run.config.seed for run in each.records if run.environment and run.environment.git_dirty])
+    ]
+
+
+def _audit(arm: Arm, control: Arm) -> list[Confound]:
+    found = []
+    for each in (arm, control):
+        audits = {record.config.seed: record.audit for record in each.records if record.audit is not None}
+        broken = [seed for seed, audit in audits.items() if audit.unchanged is False]
+        unmoved = [seed for seed, audit in audits.items() if not audit.moved]
+        found += [Confound(ConfoundKind.FREEZE_AUDIT, each.label, listed(broken))] if broken else []
+        found += [Confound(ConfoundKind.NOT_TRAINED, each.label, listed(unmoved))] if unmoved else []
     unknown = [record.config.seed for record in arm.records if record.audit is None]
     if unknown and arm.method.plan is not None:
         found.append(Confound(ConfoundKind.NO_FREEZE_AUDIT, "frozen weights", listed(unknown)))

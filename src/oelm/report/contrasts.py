@@ -12,7 +12,8 @@ Which one: the pooled one, unless the variances differ: unless sd(d)^2 / 2 lies 
 distribution against what is left of the residual ((A-2)(S-1) degrees of freedom), or the control alone scatters more
 than the others at the 20 % level. The levels look lax on purpose. With three seeds a test at 5 % notices a threefold
 standard deviation once in five times, and unnoticed the pooled interval covers 84 % instead of 95 %; a noisy control
-is in all comparisons at once, hence the second test. Only *more* scatter matters: with less, the pooled interval is too
+is in all comparisons at once, hence the second test. Nor is anything pooled where Tukey's test rejects the additive
+model itself. Only *more* scatter matters: with less, the pooled interval is too
 wide, which harms nobody. Taking the wider interval in half of the homogeneous cases makes the coverage there 97 %:
 that is the price. `tests/report/test_simulations.py` measures all of this.
 
@@ -24,9 +25,9 @@ with three seeds that scatter, they cover 80 % instead of 95 %. So the replicate
 V = V_crossed + V_seeds / (S-1), where V_seeds is that of replicates that redraw the seeds only, and the interval is
 estimate +- t(f) sqrt(V) with Satterthwaite's degrees of freedom
 f = V^2 / ((V_seeds S/(S-1))^2 / (S-1) + V_examples^2 / (E-1)):
-many if the examples decide, S-1 if the seeds do. Where three seeds agree by luck f comes out too large, so the interval
-is never narrower than the paired t-interval over seeds alone. It covers 95 % where seeds decide and 98 to 99 % where
-examples do, because a crossed bootstrap counts the chance in a single outcome more than once.
+many if the examples decide, S-1 if the seeds do. Where three seeds agree by luck f comes out too large, so at no level
+is the interval narrower than the paired t-interval over seeds alone. It covers 95 % where seeds decide and 98 to 99 %
+where examples do, because a crossed bootstrap counts the chance in a single outcome more than once.
 """
 
 # A arms  S seeds  E examples  R replicates
@@ -47,6 +48,8 @@ Statistic = Callable[[Floats, Floats], Floats]
 CONFIDENCE = 0.95
 PAIR_LEVEL = 0.5
 CONTROL_LEVEL = 0.2
+ADDITIVE_LEVEL = 0.05
+MOST_SEEDS = 100
 REPLICATES = 2000
 _DRAWN_AT_ONCE = 2_000_000
 """Bounds the memory."""
@@ -59,21 +62,37 @@ class Contrast:
     mean: Floats
     error: Floats
     freedom: Floats
+    floor: "Contrast | None" = None
+    """Another contrast of the same mean, than whose interval this one's is never narrower."""
+    lasting: float = 0.0
+    """The part of error^2 that more seeds do not lessen: that of the examples."""
 
     def half_width(self, confidence: Floats | float) -> Floats:
         """Of the two-sided t-interval: t(freedom) * error."""
         from scipy.special import stdtrit  # here, because scipy takes longer to import than `oelm --help` may take
 
-        return np.asarray(stdtrit(self.freedom, (1 + np.asarray(confidence)) / 2) * self.error)
+        own = np.asarray(stdtrit(self.freedom, (1 + np.asarray(confidence)) / 2) * self.error)
+        return own if self.floor is None else np.maximum(own, self.floor.half_width(confidence))
 
     def p_value(self, truth: float) -> Floats:
         """Of the two-sided t-test of mean = truth; the interval at confidence 1 - p just touches the truth."""
+        own = 2 * self._tail(-np.abs(truth - self.mean))
+        return own if self.floor is None else np.maximum(own, self.floor.p_value(truth))
+
+    def share_below(self, limit: float) -> Floats:
+        """How much of the estimate's t-distribution lies below a limit: P(true difference < limit), flat prior."""
+        own = self._tail(limit - self.mean)
+        if self.floor is None:
+            return own
+        floor = self.floor.share_below(limit)
+        return np.where(np.abs(floor - 0.5) < np.abs(own - 0.5), floor, own)
+
+    def _tail(self, distance: Floats) -> Floats:
         from scipy.special import stdtr
 
-        distance = np.abs(self.mean - truth)
         with np.errstate(divide="ignore", invalid="ignore"):
             statistic = np.where(distance == 0, 0.0, distance / self.error)  # equal runs have no error at all
-        return np.asarray(2 * stdtr(self.freedom, -statistic))
+        return np.asarray(stdtr(self.freedom, statistic))
 
 
 def where(condition: Flags, one: Contrast, other: Contrast) -> Contrast:
@@ -83,6 +102,26 @@ def where(condition: Flags, one: Contrast, other: Contrast) -> Contrast:
         np.where(condition, one.error, other.error),
         np.where(condition, one.freedom, other.freedom),
     )
+
+
+def seeds_to_decide(contrast: Contrast, seeds: int, limit: float, confidence: float) -> int | None:
+    """How many further seeds would let the interval exclude the limit, if difference and scatter stay as they are.
+
+    With n of them the error is sqrt(lasting + (error^2 - lasting) S / n) and there are (n-1) / (S-1) times the degrees
+    of freedom. None where not even MOST_SEEDS would do.
+    """
+    totals = range(seeds + 1, seeds + MOST_SEEDS + 1)
+    distance = np.abs(contrast.mean - limit)
+    enough = (total for total in totals if _with_seeds(contrast, seeds, total).half_width(confidence) < distance)
+    found = next(enough, None)
+    return None if found is None else found - seeds
+
+
+def _with_seeds(contrast: Contrast, seeds: int, total: int) -> Contrast:
+    of_seeds = np.asarray(contrast.error**2 - contrast.lasting) * seeds / total
+    freedom = np.asarray(contrast.freedom * (total - 1) / (seeds - 1))
+    floor = None if contrast.floor is None else _with_seeds(contrast.floor, seeds, total)
+    return Contrast(contrast.mean, np.sqrt(contrast.lasting + of_seeds), freedom, floor)
 
 
 # --- values per run ----------------------------------------------------------------------------------------------
@@ -125,6 +164,26 @@ def variances_differ(values: Floats, arm: int, control: int) -> Flags:
     return is_more(pair, PAIR_LEVEL) | is_more(alone, CONTROL_LEVEL)
 
 
+def is_not_additive(values: Floats) -> Flags:
+    """Whether Tukey's test for one degree of freedom rejects the additive model: seeds move some arms more than others.
+
+    With r the residuals, a and b the effects of arms and seeds, SS = (sum r a b)^2 / (sum a^2 sum b^2) is what an
+    interaction gamma a_a b_s explains of them; SS / ((sum r^2 - SS) / ((A-1)(S-1) - 1)) has an F distribution if
+    there is none.
+    """
+    from scipy.special import fdtri
+
+    arms, seeds = values.shape[-2:]
+    freedom = (arms - 1) * (seeds - 1) - 1
+    left, middle = residuals(values), values.mean(axis=(-2, -1), keepdims=True)
+    a = values.mean(axis=-1, keepdims=True) - middle
+    b = values.mean(axis=-2, keepdims=True) - middle
+    product, size = (left * a * b).sum(axis=(-2, -1)), (a**2).sum(axis=(-2, -1)) * (b**2).sum(axis=(-2, -1))
+    explained = np.divide(product**2, size, out=np.zeros_like(size), where=size > 0)
+    rest = np.maximum((left**2).sum(axis=(-2, -1)) - explained, 0) / freedom
+    return np.asarray(explained > fdtri(1, freedom, 1 - ADDITIVE_LEVEL) * rest)
+
+
 def residuals(values: Floats) -> Floats:
     """What the additive model leaves: y_as - mean_a - mean_s + mean."""
     by_arm, by_seed = values.mean(axis=-1, keepdims=True), values.mean(axis=-2, keepdims=True)
@@ -163,10 +222,9 @@ def crossed_contrast(arm_SE: Floats, control_SE: Floats, statistic: Statistic, d
     small = (of_seeds * seeds / (seeds - 1)) ** 2 / (seeds - 1) + of_examples**2 / (examples - 1)
     freedom = total**2 / small if small > 0 else float(examples - 1)
     mean = np.asarray(statistic(np.asarray(arm_SE.mean()), np.asarray(control_SE.mean())))
-    crossing = Contrast(mean, np.asarray(total**0.5), np.asarray(freedom))
     by_seed = paired_contrast(statistic(arm_SE.mean(axis=1), control_SE.mean(axis=1)))
     seeds_alone = Contrast(mean, by_seed.error, by_seed.freedom)
-    return max(crossing, seeds_alone, key=lambda each: float(each.half_width(CONFIDENCE)))
+    return Contrast(mean, np.asarray(total**0.5), np.asarray(freedom), floor=seeds_alone, lasting=of_examples)
 
 
 def _shares(generator: np.random.Generator, replicates: int, size: int) -> Floats:

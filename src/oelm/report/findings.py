@@ -3,6 +3,7 @@
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from itertools import count
 from statistics import fmean
 
@@ -11,10 +12,22 @@ import numpy as np
 from oelm.base.errors import ConfigError
 from oelm.config.measure import CompareScale, Measure
 from oelm.config.record import Evaluation, Record
-from oelm.report.arms import Arm, choose_control
+from oelm.report.arms import NO_SETTING, Arm, choose_control, study_of
 from oelm.report.confounds import Confound, confounds_between
-from oelm.report.contrasts import CONFIDENCE, Floats
-from oelm.report.verdicts import PAIRS_FOR_VERDICT, Estimates, Judgement, Model, Sample, Verdict, blocks_of, judge
+from oelm.report.contrasts import CONFIDENCE, Floats, seeds_to_decide
+from oelm.report.record_files import Registration
+from oelm.report.verdicts import (
+    PAIRS_FOR_VERDICT,
+    Estimates,
+    Judgement,
+    Model,
+    Question,
+    Sample,
+    Verdict,
+    blocks_of,
+    judge,
+    judge_all,
+)
 
 BySeed = Mapping[int, float]
 
@@ -33,6 +46,8 @@ class Estimate:
     """The interval of the other model, shown but not used for the verdict."""
     smallest_criterion: float | None = None
     """The strictest criterion that this design could have shown to be met."""
+    within: float | None = None
+    """P(the truth meets the criterion), from the t-distribution of the estimate."""
 
     @property
     def ends(self) -> tuple[float, float] | None:
@@ -51,6 +66,49 @@ class MissingRuns:
 
     method: str
     seeds: tuple[int, ...]
+
+
+class Withheld(StrEnum):
+    """Why there is no verdict although there are seeds enough."""
+
+    INCOMPLETE = "incomplete"
+    """Planned runs of the arm or of its control are missing: were they left out for what they showed?"""
+    NOT_LEARNT = "not-learnt"
+    """The control predicts hardly better than without looking: before anything is learnt, all arms are alike."""
+    CANNOT_TELL = "cannot-tell"
+    """The negative control did not fail either: where no difference shows, none could have shown."""
+
+
+LEARNT = 0.9
+"""A control has learnt if its loss is at most this share of that of a prediction that looks at nothing."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something that is judged by and that is not what was fixed before the runs."""
+
+    what: str
+    """`margin` or `primary`."""
+    before: str
+    now: str
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What an experiment is judged by, and what of it was fixed before the runs."""
+
+    margin: float | None = None
+    """None where none was stated: then each measure's own criterion holds."""
+    primary: str | None = None
+    """The method of the primary arm."""
+    changes: tuple[Change, ...] = ()
+    plan: Registration | None = None
+    """None for runs without a registered plan, or under several."""
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether primary arm and margin are those from before the runs; if not, all arms are corrected."""
+        return not self.changes and (self.plan is None or self.plan.is_first)
 
 
 @dataclass(frozen=True)
@@ -80,6 +138,10 @@ class Finding:
     missing: tuple[MissingRuns, ...] = ()
     """What to run for a verdict; empty where there is one."""
     is_primary: bool = False
+    terms: Terms = Terms()
+    withheld: Withheld | None = None
+    more_seeds: int | None = None
+    """How many further seeds would decide it, if difference and scatter stay as they are; None unless undecided."""
 
     @property
     def mean(self) -> float | None:
@@ -119,54 +181,138 @@ class Comparison:
     findings: tuple[Finding, ...]
     pooled: Pooled | None
     """None where no scatter was pooled."""
+    terms: Terms = Terms()
+    negative: str | None = None
+    """The label of the arm that must fail; None where there is none."""
+    can_tell: bool | None = None
+    """Whether it failed, so that arms can be told apart; None where there is none."""
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A comparison before it is judged."""
+
+    question: Question
+    on: str
+    arms: tuple[Arm, ...]
+    controls: tuple[Arm | None, ...]
+    seeds: tuple[int, ...]
+    primary: str | None
+    also: tuple[Measure, ...]
+    terms: Terms
 
 
 def compare(arms: Sequence[Arm], margin: float | None = None, primary: str | None = None) -> tuple[Comparison, ...]:
-    """One comparison for each measure that is judged and each set that it was evaluated on.
+    """One experiment by itself. Margin and primary arm (a method) are those that the records state, unless given."""
+    require_arm([arms], primary)
+    return compare_all([arms], [terms_of(arms, None, margin, primary)])[0]
 
-    Margin and primary arm (a method) are those that the records state, unless they are given.
+
+def compare_all(groups: Sequence[Sequence[Arm]], terms: Sequence[Terms]) -> list[tuple[Comparison, ...]]:
+    """For each experiment a comparison by each measure that is judged and each set that it was evaluated on.
+
+    All verdicts are one family.
     """
-    stated = stated_margin(arms) if margin is None else margin
-    first = primary_arm(arms, primary)
+    plans = [each.plan for each in terms]
+    asked = [  # arms of a plan that have no record are counted once
+        _asked(arms, each, is_first=each.plan not in plans[:place])
+        for place, (arms, each) in enumerate(zip(groups, terms, strict=True))
+    ]
+    judged = iter(judge_all([each.question for group in asked for each in group]))
+    return [tuple(_comparison(each, next(judged)) for each in group) for group in asked]
+
+
+def require_arm(groups: Sequence[Sequence[Arm]], primary: str | None) -> None:
+    """Refuse a primary arm that is none of the arms."""
+    if primary is not None and not any(primary_arms(arms, primary) for arms in groups):
+        raise ConfigError(f"no arm has the method {primary!r}", "name the method of one of the arms, not of a baseline")
+
+
+def terms_of(arms: Sequence[Arm], plan: Registration | None, margin: float | None, primary: str | None) -> Terms:
+    """What the records state, or what is given now, beside what was registered."""
+    roles = [config.study for arm in arms for config in arm.configs if config.study is not None]
+    margins, primaries = {role.margin for role in roles}, {role.primary for role in roles} - {None}
+    if len(margins) > 1 and margin is None:
+        written = " and ".join(f"{each:g}" for each in sorted(margins))
+        raise ConfigError(f"these runs were made for different margins ({written})", "choose one with --margin")
+    stated = (margins.pop() if len(margins) == 1 else None, primaries.pop() if len(primaries) == 1 else None)
+    before = (plan.margin, plan.primary) if plan and plan.missing is not None else stated
+    now = (stated[0] if margin is None else margin, stated[1] if primary is None else primary)
+    changes = [Change("margin", _said(before[0]), _said(now[0]))] if now[0] != before[0] else []
+    if now[1] != before[1]:
+        changes.append(Change("primary", _said(before[1]), _said(now[1])))
+    return Terms(now[0], now[1], tuple(changes), plan)
+
+
+def _said(value: float | str | None) -> str:
+    return NO_SETTING if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _asked(arms: Sequence[Arm], terms: Terms, *, is_first: bool) -> list[_Asked]:
     declared = dict.fromkeys(measure for arm in arms for record in arm.records for measure in record.declared)
     judged = [measure for measure in declared if measure.scale is not None]
-    also = [measure for measure in declared if measure.scale is None]
-    return tuple(
-        compare_on(arms, measure, on, _criterion(measure, stated), first, also)
+    also = tuple(measure for measure in declared if measure.scale is None)
+    chosen = primary_arms(arms, terms.primary)
+    primary = chosen[0] if len(chosen) == 1 else None
+    asked = [
+        _asked_on(arms, measure, on, terms, primary, also, is_first=measure == judged[0])
         for measure in judged
         for on in sets_of(arms, measure)
-    )
+    ]
+    absent = terms.plan.absent_arms if terms.plan and is_first else 0
+    return [
+        replace(each, question=replace(each.question, absent=0 if place else absent))
+        for place, each in enumerate(asked)
+    ]
 
 
-def compare_on(
+def _asked_on(
     arms: Sequence[Arm],
     measure: Measure,
     on: str,
-    criterion: float | None = None,
-    primary: str | None = None,
-    also: Sequence[Measure] = (),
-) -> Comparison:
-    """Each arm that has the measure against its control; `primary` is a label."""
-    limit = measure.criterion if criterion is None else criterion
-    assert limit is not None, f"{measure.name} is not judged"
+    terms: Terms,
+    primary: str | None,
+    also: tuple[Measure, ...],
+    *,
+    is_first: bool,
+) -> _Asked:
+    """Each arm that has the measure against its control; only on the first measure is the primary arm one."""
     values = {arm.label: values_of(arm, measure, on) for arm in arms}
-    present = [arm for arm in arms if values[arm.label]]
-    controls = [choose_control(arm, present) for arm in present]
+    present = tuple(arm for arm in arms if values[arm.label])
+    controls = tuple(choose_control(arm, present) for arm in present)
     places = {arm.label: place for place, arm in enumerate(present)}
-    seeds = sorted({seed for arm in present for seed in values[arm.label]})
-    sample = _sample(present, measure, on, seeds, values)
-    judged = judge(
-        sample,
-        [None if control is None else places[control.label] for control in controls],
-        measure,
-        limit,
-        None if primary is None else places.get(primary),
+    seeds = tuple(sorted({seed for arm in present for seed in values[arm.label]}))
+    question = Question(
+        sample=_sample(present, measure, on, seeds, values),
+        controls=[None if control is None else places[control.label] for control in controls],
+        measure=measure,
+        criterion=criterion_of(measure, terms.margin),
+        primary=places.get(primary or "") if is_first and terms.is_fixed else None,
+        study=study_of(arms[0].config) or "",
+        negative=next((places[arm.label] for arm in present if arm.method.blind), None),
+        looks=terms.plan.looks if terms.plan else 1,
     )
+    return _Asked(question, on, present, controls, seeds, primary, also, terms)
+
+
+def _comparison(asked: _Asked, judged: Sequence[Judgement | None]) -> Comparison:
+    question = asked.question
+    negative = None if question.negative is None else judged[question.negative]
+    can_tell = negative is None or Verdict(str(negative.verdict)) is Verdict.INFERIOR
     findings = tuple(
-        _finding(arm, control, judgement, measure, on, also, arm.label == primary)
-        for arm, control, judgement in zip(present, controls, judged, strict=True)
+        _finding(asked, arm, control, judgement, can_tell=can_tell)
+        for arm, control, judgement in zip(asked.arms, asked.controls, judged, strict=True)
     )
-    return Comparison(measure, on, limit, findings, _pooled(findings, present, seeds, sample))
+    return Comparison(
+        question.measure,
+        asked.on,
+        question.criterion,
+        findings,
+        _pooled(findings, asked),
+        asked.terms,
+        negative=None if question.negative is None else asked.arms[question.negative].label,
+        can_tell=None if question.negative is None else can_tell,
+    )
 
 
 def estimate_pair(arm: Arm, control: Arm, measure: Measure, on: str) -> Estimate | None:
@@ -202,23 +348,9 @@ def mean_of(values: Collection[float], measure: Measure) -> float | None:
     return math.inf if math.inf in values else math.exp(fmean(map(math.log, values)))
 
 
-def stated_margin(arms: Sequence[Arm]) -> float | None:
-    """The margin of the study that the arms belong to; None where there is none."""
-    margins = {arm.config.study.margin for arm in arms if arm.config.study is not None}
-    if len(margins) > 1:
-        written = " and ".join(f"{margin:g}" for margin in sorted(margins))
-        raise ConfigError(f"these runs were made for different margins ({written})", "choose one with --margin")
-    return margins.pop() if margins else None
-
-
-def primary_arm(arms: Sequence[Arm], method: str | None = None) -> str | None:
-    """The label of the one arm with the method that was stated (or is given) as primary; None unless it is one."""
-    stated = {arm.config.study.primary for arm in arms if arm.config.study is not None} - {None}
-    wanted = method if method is not None else stated.pop() if len(stated) == 1 else None
-    chosen = [arm.label for arm in arms if arm.method.name == wanted and not arm.is_reference]
-    if method is not None and not chosen:
-        raise ConfigError(f"no arm has the method {method!r}", "name the method of one of the arms, not of a baseline")
-    return chosen[0] if len(chosen) == 1 else None
+def primary_arms(arms: Sequence[Arm], method: str | None) -> list[str]:
+    """The labels of the arms with this method; one under several settings is no primary arm."""
+    return [arm.label for arm in arms if arm.method.name == method and not arm.is_reference]
 
 
 def missing_runs(arm: Arm, control: Arm) -> tuple[MissingRuns, ...]:
@@ -234,16 +366,22 @@ def missing_runs(arm: Arm, control: Arm) -> tuple[MissingRuns, ...]:
     return tuple(runs for runs in lacking if runs.seeds)
 
 
-def _criterion(measure: Measure, margin: float | None) -> float | None:
-    """A study states its margin as a ratio; measures on other scales keep their own criterion."""
-    if margin is None or measure.scale is not CompareScale.RATIO:
-        return None
-    if not measure.accepts(margin):
+def criterion_of(measure: Measure, margin: float | None) -> float:
+    """The limit on the measure's scale: a margin of 1.05 is a ratio of 1.05 (or of 0.95, where more is better).
+
+    A difference keeps its own criterion: no ratio says how many points it is.
+    """
+    assert measure.criterion is not None, f"{measure.name} is not judged"
+    if margin is None or measure.scale is CompareScale.DIFFERENCE:
+        return measure.criterion
+    limit = margin if measure.sign > 0 else round(2 - margin, 12)
+    if not margin > 1 or not measure.accepts(limit):
+        most = "" if measure.sign > 0 else " and below 2"
         raise ConfigError(
-            f"margin {margin:g} is not a {measure.name} ratio {'above' if measure.sign > 0 else 'below'} 1",
-            f"give the limit to accept, such as {measure.criterion:g}",
+            f"margin {margin:g} is not a {measure.name} ratio above 1{most}",
+            "give what to accept, such as 1.05 for 5 % worse",
         )
-    return margin
+    return limit
 
 
 def _figures(record: Record, measure: Measure, on: str, checkpoint: str) -> Mapping[str, float]:
@@ -292,24 +430,20 @@ def _outcomes(record: Record, on: str) -> Floats | None:
     return np.equal(row.predictions.split(), row.labels.split()).astype(np.float64)
 
 
-def _finding(
-    arm: Arm,
-    control: Arm | None,
-    judgement: Judgement | None,
-    measure: Measure,
-    on: str,
-    also: Sequence[Measure],
-    is_primary: bool,
-) -> Finding:
+def _finding(asked: _Asked, arm: Arm, control: Arm | None, judgement: Judgement | None, *, can_tell: bool) -> Finding:
+    measure, on = asked.question.measure, asked.on
     ours, theirs = values_of(arm, measure, on), values_of(control, measure, on) if control else {}
-    verdict = Verdict(str(judgement.verdict)) if judgement else Verdict.NO_VERDICT
     others = {
         each.name: [
             figures[each.name] for record in arm.records if each.name in (figures := _figures(record, each, on, "last"))
         ]
-        for each in also
+        for each in asked.also
     }
     row = _row(arm.record, on, "last")
+    verdict = Verdict(str(judgement.verdict)) if judgement else Verdict.NO_VERDICT
+    withheld = _withheld(verdict, arm, control, asked.terms.plan, can_tell=can_tell)
+    verdict = verdict if withheld is None else Verdict.NO_VERDICT
+    few = control is not None and verdict is Verdict.NO_VERDICT and withheld is None
     return Finding(
         measure=measure,
         on=on,
@@ -327,9 +461,30 @@ def _finding(
         else None,
         verdict=verdict,
         confounds=confounds_between(arm, control) if control else (),
-        missing=missing_runs(arm, control) if control and verdict is Verdict.NO_VERDICT else (),
-        is_primary=is_primary,
+        missing=missing_runs(arm, control) if few and control else (),
+        is_primary=arm.label == asked.primary,
+        terms=asked.terms,
+        withheld=withheld,
+        more_seeds=_more_seeds(judgement, asked.question) if judgement and verdict is Verdict.UNDECIDED else None,
     )
+
+
+def _withheld(
+    verdict: Verdict, arm: Arm, control: Arm | None, plan: Registration | None, *, can_tell: bool
+) -> Withheld | None:
+    """Why the verdict must not be given; None where it may, or where there is none."""
+    if verdict is Verdict.NO_VERDICT or control is None:
+        return None
+    if plan and any(plan.lacks(each.config.study.cell) for each in (arm, control) if each.config.study):
+        return Withheld.INCOMPLETE
+    if control.unexplained is not None and control.unexplained > LEARNT:
+        return Withheld.NOT_LEARNT
+    return None if can_tell or verdict is not Verdict.NON_INFERIOR else Withheld.CANNOT_TELL
+
+
+def _more_seeds(judgement: Judgement, question: Question) -> int | None:
+    confidence = float(judgement.estimate.confidence)
+    return seeds_to_decide(judgement.contrast, int(judgement.pairs), question.limit, confidence)
 
 
 def _natural(values: BySeed, measure: Measure) -> dict[int, float]:
@@ -355,6 +510,7 @@ def _estimate(judgement: Judgement, measure: Measure) -> Estimate:
         model=Model(str(judgement.model)),
         other=None if other is None else (float(other.lower), float(other.upper)),
         smallest_criterion=float(judgement.smallest_criterion),
+        within=float(judgement.within),
     )
 
 
@@ -364,15 +520,15 @@ def _scalar(found: Estimates, scale: CompareScale) -> Estimate:
     return Estimate(scale, float(found.value), float(found.lower), float(found.upper), float(found.confidence))
 
 
-def _pooled(findings: Sequence[Finding], arms: Sequence[Arm], seeds: Sequence[int], sample: Sample) -> Pooled | None:
+def _pooled(findings: Sequence[Finding], asked: _Asked) -> Pooled | None:
     if not any(found.estimate and found.estimate.model is Model.POOLED for found in findings):
         return None
-    blocks = blocks_of(sample.runs)
+    blocks = blocks_of(asked.question.sample.runs, asked.question.negative)
     assert blocks is not None
-    used = {seed for place in blocks.arms for seed in arms[place].seeds}
-    common = {seeds[place] for place in blocks.seeds}
+    used = {seed for place in blocks.arms for seed in asked.arms[place].seeds}
+    common = {asked.seeds[place] for place in blocks.seeds}
     return Pooled(
-        tuple(arms[place].label for place in blocks.arms), tuple(sorted(common)), tuple(sorted(used - common))
+        tuple(asked.arms[place].label for place in blocks.arms), tuple(sorted(common)), tuple(sorted(used - common))
     )
 
 

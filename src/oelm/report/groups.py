@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from oelm.base.errors import ConfigError
 from oelm.config.methods import METHODS
-from oelm.config.record import Record
-from oelm.config.registered import RegisteredPlan
+from oelm.config.record import Record, RunState
 from oelm.config.settings import fingerprint
 from oelm.report import study_views, views
 from oelm.report.arms import (
@@ -22,8 +21,20 @@ from oelm.report.arms import (
     study_of,
 )
 from oelm.report.confounds import ScaleGap, scale_gaps
-from oelm.report.findings import Comparison, Finding, compare
-from oelm.report.record_files import load_records, unfinished_runs
+from oelm.report.findings import Comparison, Finding, compare_all, require_arm, terms_of
+from oelm.report.record_files import (
+    FoundPlan,
+    Registration,
+    find_plans,
+    how_it_ended,
+    load_records,
+    registration_of,
+    registrations,
+    unfinished_runs,
+    within_plan,
+)
+
+_ENDED = (RunState.DIVERGED, RunState.FAILED)
 
 if TYPE_CHECKING:
     from oelm.report.reported_study import ReportedStudy
@@ -81,8 +92,12 @@ class Report:
     """All that the other study reported."""
     tuning: tuple[study_views.TuningTable, ...]
     environments: tuple[study_views.EnvironmentRow, ...]
+    unchecked: tuple[study_views.UncheckedChoice, ...]
+    """Choices of learning rates whose tuning runs left no record here."""
     unfinished: tuple[Path, ...]
-    registrations: tuple[study_views.Registration, ...]
+    ended: Mapping[str, RunState]
+    """How those of them ended that diverged or failed."""
+    registrations: tuple[Registration, ...]
     """Under which registered plan the runs of each study were made, if any."""
 
 
@@ -91,7 +106,7 @@ def report_runs(
 ) -> Report:
     """The report on the runs in these folders; `reported` are another study's records to show with them."""
     records = [*load_records(paths), *reported]
-    return build_report(records, margin, primary, unfinished_runs(paths), study_views.find_plans(paths, records))
+    return build_report(records, margin, primary, unfinished_runs(paths), find_plans(paths, records))
 
 
 def build_report(
@@ -99,16 +114,24 @@ def build_report(
     margin: float | None = None,
     primary: str | None = None,
     unfinished: Sequence[Path] = (),
-    plans: Mapping[str, RegisteredPlan] | None = None,
+    plans: Mapping[str, FoundPlan] | None = None,
 ) -> Report:
     """Split records into experiments, compare each, and gather the views.
 
-    Margin and primary arm are those that the records state, unless they are given.
+    Margin and primary arm are those that the records state, unless they are given. Runs that a registered plan does
+    not provide for are named, not judged.
     """
     final = [record for record in records if not is_tuning(record.config)]
     if not final:
         raise ConfigError("there are only tuning runs here", "give the folder of the final runs too")
-    groups = tuple(_group(members, margin, primary) for members in split_into_groups(final))
+    registered = registrations(final, plans or {})
+    split = [group_into_arms(members) for members in split_into_groups(within_plan(final, registered) or final)]
+    require_arm(split, primary)
+    terms = [
+        terms_of(arms, registration_of([record for arm in arms for record in arm.records], registered), margin, primary)
+        for arms in split
+    ]
+    groups = tuple(_group(*each) for each in zip(split, compare_all(split, terms), strict=True))
     arms = [arm for group in groups for arm in group.arms]
     findings = [found for group in groups for found in group.findings]
     return Report(
@@ -118,8 +141,10 @@ def build_report(
         reported_study=_reported_study(groups),
         tuning=study_views.tuning_tables(records, arms),
         environments=study_views.environment_rows(arms),
+        unchecked=study_views.unchecked_choices(records, arms),
         unfinished=tuple(unfinished),
-        registrations=study_views.registrations(final, plans or {}),
+        ended={str(path): state for path in unfinished if (state := how_it_ended(path)) in _ENDED},
+        registrations=registered,
     )
 
 
@@ -153,11 +178,8 @@ def _last_control(arm: Arm, arms: Sequence[Arm]) -> Arm:
     return arm if control is None else _last_control(control, arms)
 
 
-def _group(records: Sequence[Record], margin: float | None, primary: str | None) -> Group:
-    arms = group_into_arms(records)
+def _group(arms: tuple[Arm, ...], comparisons: tuple[Comparison, ...]) -> Group:
     config = next((control for arm in arms if (control := choose_control(arm, arms))), arms[0]).config
-    stated = primary if any(arm.method.name == primary for arm in arms) else None
-    comparisons = compare(arms, margin, stated)
     first = comparisons[0] if comparisons else None
     return Group(
         study=study_of(config),

@@ -1,24 +1,33 @@
-"""From paths to records: a report reads `record.json`, what `oelm eval` wrote beside it, and nothing else."""
+"""From paths to records, the answers of `oelm eval` beside them, and the registered plans that they name."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+
+from pydantic import ValidationError
 
 from oelm.base.errors import CheckpointError, ConfigError
 from oelm.base.files import PARTIAL_PREFIX, read_json
+from oelm.config.consistency import contradiction, disagreement
 from oelm.config.evaluated import EVALUATION_FILE, EvaluationFile
-from oelm.config.record import Record, opened
+from oelm.config.record import Record, RunState, StateFile, opened
+from oelm.config.registered import AMENDMENTS, PLAN_FILE, RegisteredPlan, file_digest
 from oelm.config.settings import parse
+from oelm.config.study_role import PlanStamp
 
 RECORD = "record.json"
 CONFIG = "config.yaml"
+STATE = "state.json"
+_FOLDERS_ABOVE = 2
+"""A study's plan lies two folders above its runs."""
 
 
 def load_records(paths: Sequence[Path]) -> tuple[Record, ...]:
     """The records of run folders, of `record.json` files and of folders of runs, in the order given.
 
     One run given twice counts once; two records of one run that disagree are refused, because choosing
-    between them would be choosing the result.
+    between them would be choosing the result. So is a record that contradicts itself, or another one.
     """
     kept: dict[tuple[str, str, str], tuple[Path, Record]] = {}
     for file in dict.fromkeys(file for path in paths for file in _record_files(path)):
@@ -33,6 +42,8 @@ def load_records(paths: Sequence[Path]) -> tuple[Record, ...]:
                 f"(loss {kept[run][1].result.loss} and {record.result.loss})",
                 "compare only one of them",
             )
+    if reason := disagreement({str(file): record for file, record in kept.values()}):
+        raise CheckpointError(reason, "put the files back as the runs wrote them, or leave one of the two out")
     return tuple(record for _, record in kept.values())
 
 
@@ -53,8 +64,24 @@ def unfinished_runs(paths: Sequence[Path]) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(folder for folder in folders if not (folder / RECORD).is_file()))
 
 
+def how_it_ended(folder: Path) -> RunState | None:
+    """The last state of a run without a record; None where nothing is known of it."""
+    try:
+        return parse(StateFile, read_json(folder / STATE), str(folder / STATE)).state
+    except (OSError, ValueError, ConfigError):
+        return None
+
+
 def read_record(path: Path) -> Record:
-    """Read one `record.json`."""
+    """Read one `record.json`, refused if it contradicts itself."""
+    record = _opened(path)
+    if reason := contradiction(record):
+        fix = "put the file back as the run wrote it, or leave that run out"
+        raise CheckpointError(f"{path} contradicts itself: {reason}", fix)
+    return record
+
+
+def _opened(path: Path) -> Record:
     try:
         return opened(read_json(path), str(path))
     except OSError as error:
@@ -87,3 +114,154 @@ def _found(folder: Path, name: str) -> Iterable[Path]:
     """Files of this name in or below `folder`, sorted; half-written folders are not looked into."""
     found = (file for file in folder.rglob(name) if file.is_file())
     return sorted(file for file in found if not any(part.startswith(PARTIAL_PREFIX) for part in file.parts))
+
+
+# --- registered plans ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FoundPlan:
+    """The file of a plan or of an amendment."""
+
+    folder: Path
+    """The study's, which holds its runs too."""
+    plan: RegisteredPlan
+
+
+@dataclass(frozen=True)
+class Registration:
+    """Runs of one study that were made under one plan, or under none; where the plan's file is here, against it."""
+
+    study: str | None
+    runs: int
+    plan: PlanStamp | None
+    """None where no plan was registered: whatever is found is exploratory."""
+    missing: tuple[str, ...] | None = None
+    """Planned final runs without a record; None where the file of the plan is not here."""
+    diverged: tuple[str, ...] = ()
+    """Those of them whose loss was no longer a number."""
+    failed: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    """Runs beyond the plan. They are not judged: whoever adds seeds until the result fits finds one that fits."""
+    absent_arms: int = 0
+    """Arms that were planned and have no record at all, controls aside."""
+    primary: str | None = None
+    """The method of the primary arm that was planned, and the margin."""
+    margin: float | None = None
+    looks: int = 1
+    """How many analyses the plan allows for, each with more seeds than the last."""
+    is_first: bool = True
+    """Whether primary arm and margin were registered before the first run had ended, and not changed since."""
+
+    def lacks(self, cell: str | None) -> bool:
+        """Whether planned runs of an arm are missing."""
+        names = (name.rpartition("-seed")[0] for name in self.missing or ())
+        return cell is not None and cell in names
+
+
+def registrations(records: Sequence[Record], plans: Mapping[str, FoundPlan]) -> tuple[Registration, ...]:
+    """One for each study and plan among the final runs that are ours; `plans` are those found, by their digests."""
+    groups: dict[tuple[str | None, str | None], list[Record]] = {}
+    for record in records:
+        if record.source == "measured":
+            groups.setdefault(_study_and_plan(record), []).append(record)
+    return tuple(_registration(study, group, plans) for (study, _), group in groups.items())
+
+
+def within_plan(records: Sequence[Record], found: Sequence[Registration]) -> list[Record]:
+    """The records without those that a plan does not provide for."""
+    added: dict[tuple[str | None, str | None], tuple[str, ...]]
+    added = {(each.study, each.plan.digest if each.plan else None): each.added for each in found}
+    return [record for record in records if _run_name(record) not in added.get(_study_and_plan(record), ())]
+
+
+def registration_of(records: Sequence[Record], found: Sequence[Registration]) -> Registration | None:
+    """The one under which all these runs were made; None where there is none, or several."""
+    keys = {_study_and_plan(record) for record in records}
+    return next((each for each in found if each.plan and keys == {(each.study, each.plan.digest)}), None)
+
+
+def find_plans(paths: Sequence[Path], records: Sequence[Record]) -> dict[str, FoundPlan]:
+    """Plans and amendments in, below and just above `paths` that the records name; any other file is passed over."""
+    stamps = [stamp for record in records if (stamp := _stamp(record))]
+    wanted = {digest for stamp in stamps for digest in (stamp.digest, *stamp.amendments)}
+    found: dict[str, FoundPlan] = {}
+    for file in _plan_files(paths) if wanted else ():
+        content = file.read_bytes()
+        digest = file_digest(content)
+        if digest in wanted and digest not in found and (plan := _parsed(content)) is not None:
+            found[digest] = FoundPlan(file.parent, plan)
+    return found
+
+
+def _registration(study: str | None, group: Sequence[Record], plans: Mapping[str, FoundPlan]) -> Registration:
+    stamps = [stamp for record in group if (stamp := _stamp(record))]
+    if not stamps:
+        return Registration(study, len(group), None)
+    last = max(stamps, key=lambda stamp: len(stamp.amendments))
+    digests = (last.digest, *last.amendments)
+    if not all(digest in plans for digest in digests):  # what an amendment changed cannot be seen
+        return Registration(study, len(group), last, is_first=last.runs_before == 0 and not last.amendments)
+    folder, first, *amended = plans[last.digest].folder, *(plans[digest].plan for digest in digests)
+    planned = _planned_runs(first, amended)
+    made = {name for record in group if (name := _run_name(record))}
+    missing = tuple(name for name in planned if name not in made)
+    ended = {name: how_it_ended(folder / "final" / name) for name in missing}
+    cells = {record.config.study.cell for record in group if record.config.study}
+    changed = any(plan.runs_before and (plan.primary, plan.margin) != (first.primary, first.margin) for plan in amended)
+    return Registration(
+        study,
+        len(group),
+        last,
+        missing,
+        diverged=tuple(name for name, state in ended.items() if state is RunState.DIVERGED),
+        failed=tuple(name for name, state in ended.items() if state is RunState.FAILED),
+        added=tuple(sorted(made - planned.keys())),
+        absent_arms=sum(name not in cells and arm.method != arm.control for name, arm in first.arms.items()),
+        primary=first.primary_method,
+        margin=first.margin,
+        looks=first.looks,
+        is_first=last.runs_before == 0 and not changed,
+    )
+
+
+def _planned_runs(first: RegisteredPlan, amended: Sequence[RegisteredPlan]) -> dict[str, None]:
+    """The runs that may be judged: those of the plan, and seeds of as many amendments as it allows for further looks.
+
+    An amendment from before any run had ended has seen nothing, so it costs no look.
+    """
+    seeds, looks = set(first.seeds), 1
+    for plan in amended:
+        looks += bool(plan.runs_before and set(plan.seeds) - seeds)
+        seeds |= set(plan.seeds) if looks <= first.looks else set()
+    runs = (run for plan in (first, *amended) for run in plan.runs)
+    return dict.fromkeys(f"{cell}-seed{seed}" for cell, seed in runs if seed in seeds)
+
+
+def _stamp(record: Record) -> PlanStamp | None:
+    return record.config.study.plan if record.config.study else None
+
+
+def _study_and_plan(record: Record) -> tuple[str | None, str | None]:
+    study, stamp = record.config.study, _stamp(record)
+    return study.study if study else None, stamp.digest if stamp else None
+
+
+def _run_name(record: Record) -> str:
+    """As the plan calls it."""
+    study = record.config.study
+    return f"{study.cell}-seed{record.config.seed}" if study and study.cell else ""
+
+
+def _plan_files(paths: Sequence[Path]) -> Iterable[Path]:
+    for path in dict.fromkeys(path.resolve() for path in paths):
+        for name in (PLAN_FILE, AMENDMENTS):
+            yield from (file for folder in path.parents[:_FOLDERS_ABOVE] for file in folder.glob(name))
+            yield from path.rglob(name) if path.is_dir() else ()
+
+
+def _parsed(content: bytes) -> RegisteredPlan | None:
+    try:
+        return RegisteredPlan.model_validate(json.loads(content))
+    except (ValueError, ValidationError):
+        return None

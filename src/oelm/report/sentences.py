@@ -1,15 +1,22 @@
 """Findings in sentences: the one on an arm, its remarks, what concerns several arms, and how to read the numbers."""
 
+from collections.abc import Sequence
+
 from oelm.config.measure import CompareScale
 from oelm.config.methods import control_of
 from oelm.report import numerals
-from oelm.report.arms import Arm
+from oelm.report.arms import Arm, short_float
 from oelm.report.confounds import Confound, PlannedConfound, listed
-from oelm.report.findings import Comparison, Estimate, Finding
+from oelm.report.contrasts import MOST_SEEDS
+from oelm.report.findings import LEARNT, Comparison, Estimate, Finding
 from oelm.report.groups import Group, Report
-from oelm.report.study_views import Registration, ReportedPair, Trend
+from oelm.report.record_files import Registration
+from oelm.report.study_views import ReportedPair, Trend
 from oelm.report.texts import ENGLISH, Texts
 from oelm.report.verdicts import PAIRS_FOR_VERDICT, Model, Verdict
+
+_NAMED = 8
+"""How many runs a sentence names."""
 
 
 def finding_sentence(found: Finding, criterion: float, say: Texts) -> str:
@@ -39,6 +46,8 @@ def finding_sentence(found: Finding, criterion: float, say: Texts) -> str:
 def judged(found: Finding, criterion: float, say: Texts) -> str:
     """The verdict as the end of a sentence, with the note that a non-inferior or undecided arm is measurably worse."""
     verdict, share = found.verdict, found.measure.scale is CompareScale.SHARE
+    if found.withheld is not None:
+        return say(f"withheld.{found.withheld}")
     kind = "" if verdict in (Verdict.BETTER, Verdict.NO_VERDICT) else "share." if share else "margin."
     phrase = say(
         f"judged.{kind}{verdict}",
@@ -55,13 +64,18 @@ def finding_remarks(found: Finding, say: Texts) -> tuple[str, ...]:
     remarks, estimate = [], found.estimate
     if estimate is not None and estimate.smallest_criterion is not None:
         smallest = numerals.on_scale(estimate.smallest_criterion, estimate.scale, found.measure)
-        remarks.append(say("smallest", value=smallest))
+        remarks.append(say("smallest", value=smallest, within=numerals.percent(estimate.within)))
     if estimate is not None and estimate.other is not None:
         lower, upper = (numerals.on_scale(end, estimate.scale, found.measure).text for end in estimate.other)
         text = "own_interval" if estimate.model is Model.POOLED else "variances_differ"
         remarks.append(say(text, lower=lower, upper=upper))
+    if found.verdict is Verdict.UNDECIDED:
+        looks = found.terms.plan.looks if found.terms.plan else 1
+        count = say("over", number=MOST_SEEDS) if found.more_seeds is None else found.more_seeds
+        remarks.append(say("more_seeds" if looks > 1 else "more_seeds_new_plan", count=count, looks=looks))
     if found.is_primary and found.verdict is not Verdict.NO_VERDICT:
-        remarks.append(say("primary_remark"))
+        registered = "primary_remark" if found.terms.plan else "primary_unregistered"
+        remarks.append(say(registered if found.terms.is_fixed else "primary_after"))
     remarks += [say("confound", confound=confound_phrase(each, say)) for each in found.confounds]
     if found.missing and found.arm.source == "measured":
         remarks.append(say("add_runs", commands=", ".join(_missing_commands(found))))
@@ -99,7 +113,23 @@ def group_remarks(group: Group, say: Texts) -> tuple[str, ...]:
     ]
     gaps = [planned_sentence(PlannedConfound(gap.one.label, gap.other.label, gap.confound), say)
             for gap in group.scale_gaps]  # fmt: skip
-    return (*references, *gaps, *(_pooled(each, say) for each in group.comparisons if each.pooled))
+    changes = dict.fromkeys(change for each in group.comparisons for change in each.terms.changes)
+    after = [say(f"after.{each.what}", before=each.before, now=each.now) for each in changes]
+    pooled = (_pooled(each, say) for each in group.comparisons if each.pooled)
+    return (*after, *references, *_assay(group, say), *gaps, *dict.fromkeys(pooled))
+
+
+def _assay(group: Group, say: Texts) -> tuple[str, ...]:
+    """Whether the experiment could have shown a difference: its control has learnt, and what must fail fails."""
+    headline = group.headline
+    if group.source == "reported" or headline is None or headline.control is None:
+        return ()
+    control, comparison = headline.control, group.comparisons[0]
+    share, change = control.unexplained, control.last_fifth
+    text = "not_known" if share is None else "learnt" if share <= LEARNT else "not_learnt"
+    learnt = say(f"assay.{text}", control=control.label, share=numerals.percent(share), change=numerals.percent(change))
+    told = {None: "no_negative", True: "fails", False: "does_not_fail"}[comparison.can_tell]
+    return learnt, say(f"assay.{told}", arm=comparison.negative)
 
 
 def speed_sentences(group: Group, say: Texts) -> tuple[str, ...]:
@@ -160,8 +190,17 @@ def notes(report: Report, say: Texts) -> tuple[str, ...]:
     lines = [
         (f"{each.study}: " if several and each.study else "") + _registered(each, say) for each in report.registrations
     ]
+    for table in report.tuning:
+        if table.better is not None:
+            rates = [short_float(row.lr) for row in table.rows if row.is_chosen]
+            lines.append(say("better_rate", arm=table.method, rate=short_float(table.better), used=", ".join(rates)))
+    if report.unchecked:
+        arms = [f"{each.arm} ({', '.join(map(short_float, each.rates))})" for each in report.unchecked]
+        lines.append(say("unchecked_choices", arms=", ".join(arms)))
     if report.unfinished:
-        lines.append(say("unfinished", folders=", ".join(map(str, report.unfinished))))
+        names = [str(folder) for folder in report.unfinished]
+        shown = [f"{name} ({say(f'ended.{report.ended[name]}')})" if name in report.ended else name for name in names]
+        lines.append(say("unfinished", folders=", ".join(shown)))
     return tuple(lines)
 
 
@@ -184,7 +223,7 @@ def _comparison_notes(comparison: Comparison, say: Texts) -> list[str]:
     if comparison.pooled is not None:
         listed.append(say("note.pooled"))
     if sum(found.estimate is not None and found.estimate.ends is not None for found in findings) > 1:
-        has_primary = any(found.is_primary for found in findings)
+        has_primary = comparison.terms.is_fixed and any(found.is_primary for found in findings)
         listed.append(say("note.primary" if has_primary else "note.no_primary"))
     return listed
 
@@ -241,5 +280,18 @@ def _registered(found: Registration, say: Texts) -> str:
     if found.missing is None:
         parts.append(say("plan_not_here"))
     elif found.missing:
-        parts.append(say("planned_missing", runs=", ".join(found.missing)))
+        parts.append(say("planned_missing", runs=_first(found.missing, say)))
+    for text, runs in (("diverged_runs", found.diverged), ("failed_runs", found.failed), ("added_runs", found.added)):
+        if runs:
+            parts.append(say(text, count=len(runs), runs=_first(runs, say)))
+    if found.looks > 1:
+        parts.append(say("looks", looks=found.looks))
+    if not found.is_first:
+        parts.append(say("all_corrected"))
     return " ".join(parts)
+
+
+def _first(names: Sequence[str], say: Texts) -> str:
+    """So many that the rest can be read too."""
+    more = [say("and_more", count=len(names) - _NAMED)] if len(names) > _NAMED else []
+    return ", ".join([*names[:_NAMED], *more])

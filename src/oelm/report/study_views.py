@@ -1,17 +1,12 @@
-"""Views of the whole report as plain data: trends over experiments, other studies' figures, tuning, plans."""
+"""Views of the whole report as plain data: trends over experiments, other studies' figures, tuning."""
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-
-from pydantic import ValidationError
 
 from oelm.config.measure import Measure
 from oelm.config.record import Environment, Record
-from oelm.config.registered import AMENDMENTS, PLAN_FILE, RegisteredPlan, file_digest
 from oelm.config.settings import fingerprint
-from oelm.config.study_role import ChosenBy, PlanStamp
+from oelm.config.study_role import ChosenBy
 from oelm.report.arms import (
     Arm,
     decides_the_problem,
@@ -24,7 +19,6 @@ from oelm.report.arms import (
     setting_name,
     setting_value,
     size_name,
-    study_of,
 )
 from oelm.report.confounds import LEARNING_RATE, tuning_of
 from oelm.report.findings import Finding
@@ -35,8 +29,6 @@ _MAY_DIFFER_IN_TUNING = frozenset(
     {LEARNING_RATE, "train.steps", "optim.warmup_steps", "train.validate_every", "train.validation_half"}
 )
 """A tuning run may be a shorter version of the final one, on the other half of the validation documents."""
-_FOLDERS_ABOVE = 2
-"""A study's plan lies two folders above its runs."""
 
 
 # --- one method across data sets and sizes -------------------------------------------------------------------------
@@ -176,6 +168,8 @@ class TuningTable:
     """The rate of the final runs where it lies between those that were tried; the best of these is marked."""
     unlike_records: tuple[float, ...] = ()
     """Rates whose tuning record gives another result than the one that the final runs say they were chosen by."""
+    better: float | None = None
+    """A rate whose tuning record is better than that of the rate that was chosen."""
 
 
 def tuning_tables(records: Sequence[Record], arms: Sequence[Arm]) -> tuple[TuningTable, ...]:
@@ -231,7 +225,44 @@ def _tuning_table(group: Sequence[Record], final: Arm | None) -> TuningTable:
         at_edge=choice.at_edge if choice else len(grid) > 1 and chosen in (grid[0], grid[-1]),
         vertex=used if choice is not None and choice.by is ChosenBy.VERTEX else None,
         unlike_records=tuple(each.lr for each in tried if each.loss != by_rate[each.lr].result.loss),
+        better=_better_than(chosen, values, measure) if final else None,
     )
+
+
+def _better_than(chosen: float, values: Mapping[float, float | None], measure: Measure) -> float | None:
+    """The rate with the best tuning record, if that is better than the chosen one's."""
+    known = {rate: value for rate, value in values.items() if value is not None}
+    if chosen not in known:
+        return None
+    best = measure.best(known)
+    return best if measure.sign * known[best] < measure.sign * known[chosen] else None
+
+
+@dataclass(frozen=True)
+class UncheckedChoice:
+    """An arm whose learning rate was tuned, and the rates that it says were tried but that have no record here."""
+
+    arm: str
+    rates: tuple[float, ...]
+
+
+def unchecked_choices(records: Sequence[Record], arms: Sequence[Arm]) -> tuple[UncheckedChoice, ...]:
+    """Arms whose choice of a rate cannot be checked, because tuning runs that did not diverge left no record here."""
+    runs = [record for record in records if is_tuning(record.config)]
+    found: dict[str, set[float]] = {}
+    for record in runs:
+        arm = _final_arm(record, arms)
+        if arm is not None:
+            found.setdefault(arm.label, set()).add(record.config.optim.lr)
+    unchecked = []
+    for arm in arms:
+        tuning = tuning_of(arm.config)
+        if tuning is None:
+            continue
+        tried = [t.lr for t in tuning.choice.trials if t.loss is not None] if tuning.choice else [arm.config.optim.lr]
+        lacking = tuple(rate for rate in tried if rate not in found.get(arm.label, ()))
+        unchecked += [UncheckedChoice(arm.label, lacking)] if lacking else []
+    return tuple(unchecked)
 
 
 def _tuned_by(record: Record, name: str | None) -> Measure:
@@ -260,73 +291,3 @@ def environment_rows(arms: Sequence[Arm]) -> tuple[EnvironmentRow, ...]:
     """Each distinct environment once; empty where only reported runs are shown."""
     found = [record.environment for arm in arms for record in arm.records if record.environment is not None]
     return tuple(EnvironmentRow(each, found.count(each)) for each in dict.fromkeys(found))
-
-
-# --- registered plans ----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Registration:
-    """Runs of one study that were made under one plan, or under none."""
-
-    study: str | None
-    runs: int
-    plan: PlanStamp | None
-    """None where no plan was registered: whatever is found is exploratory."""
-    missing: tuple[str, ...] | None
-    """Planned final runs without a record; None where the file of the plan is not here."""
-
-
-def registrations(records: Sequence[Record], plans: Mapping[str, RegisteredPlan]) -> tuple[Registration, ...]:
-    """One for each study and plan among the final runs that are ours; `plans` are those found, by their digests."""
-    groups: dict[tuple[str | None, str | None], list[Record]] = {}
-    for record in records:
-        if record.source == "measured":
-            stamp = _stamp(record)
-            groups.setdefault((study_of(record.config), stamp.digest if stamp else None), []).append(record)
-    return tuple(_registration(study, group, plans) for (study, _), group in groups.items())
-
-
-def find_plans(paths: Sequence[Path], records: Sequence[Record]) -> dict[str, RegisteredPlan]:
-    """Plans and amendments in, below and just above `paths` that the records name; any other file is passed over."""
-    stamps = [stamp for record in records if (stamp := _stamp(record))]
-    wanted = {digest for stamp in stamps for digest in (stamp.digest, *stamp.amendments)}
-    found: dict[str, RegisteredPlan] = {}
-    for file in _plan_files(paths) if wanted else ():
-        content = file.read_bytes()
-        digest = file_digest(content)
-        if digest in wanted and digest not in found and (plan := _parsed(content)) is not None:
-            found[digest] = plan
-    return found
-
-
-def _registration(study: str | None, group: Sequence[Record], plans: Mapping[str, RegisteredPlan]) -> Registration:
-    stamps = [stamp for record in group if (stamp := _stamp(record))]
-    if not stamps:
-        return Registration(study, len(group), None, None)
-    last = max(stamps, key=lambda stamp: len(stamp.amendments))
-    named = [plans[digest] for digest in (last.digest, *last.amendments) if digest in plans]
-    if len(named) < 1 + len(last.amendments):
-        return Registration(study, len(group), last, None)
-    made = {(record.config.study.cell, record.config.seed) for record in group if record.config.study}
-    planned = dict.fromkeys(run for plan in named for run in plan.runs)
-    missing = tuple(f"{cell}-seed{seed}" for cell, seed in planned if (cell, seed) not in made)
-    return Registration(study, len(group), last, missing)
-
-
-def _stamp(record: Record) -> PlanStamp | None:
-    return record.config.study.plan if record.config.study else None
-
-
-def _plan_files(paths: Sequence[Path]) -> Iterable[Path]:
-    for path in dict.fromkeys(path.resolve() for path in paths):
-        for name in (PLAN_FILE, AMENDMENTS):
-            yield from (file for folder in path.parents[:_FOLDERS_ABOVE] for file in folder.glob(name))
-            yield from path.rglob(name) if path.is_dir() else ()
-
-
-def _parsed(content: bytes) -> RegisteredPlan | None:
-    try:
-        return RegisteredPlan.model_validate(json.loads(content))
-    except (ValueError, ValidationError):
-        return None

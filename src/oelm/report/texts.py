@@ -86,7 +86,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     "limit.difference": ("margin", "界限"),
     "points": ("{value} points", "{value} 个百分点"),
     "against": ("vs {control}", "对照：{control}"),
-    "primary_arm": ("the primary arm: this study's question, stated before the runs", "主要实验组：运行之前声明的问题"),
+    "primary_arm": ("the primary arm: the study's question", "主要实验组：研究所问的问题"),
     "seed": ("seed {seed}", "种子 {seed}"),
     "forest_caption": (
         "solid line: no difference · dashed: margin {margin} · open dots: seeds",
@@ -167,13 +167,49 @@ TEXTS: dict[str, tuple[str, str]] = {
         "{arm}：这些运行中没有它的对照，因此没有比较，也不作判定。"
         "请以相同的设置和种子补充 {control}（或 baseline）的运行。",
     ),
-    "smallest": ("Smallest margin that this design could have shown: {value}.", "本设计可证实的最小界限：{value}。"),
+    "smallest": (
+        "Smallest margin that this design could have shown: {value}. Probability of lying within the margin: {within}.",
+        "本设计可证实的最小界限：{value}。落在界限之内的概率：{within}。",
+    ),
     "own_interval": ("From its own pairs alone: {lower} to {upper}.", "仅由其自身配对差值：{lower} 至 {upper}。"),
     "variances_differ": (
         "The arms scatter unequally, so the interval is from its own pairs; pooled: {lower} to {upper}.",
         "各组离散程度不一，故区间仅由其自身配对差值得出；合并估计为 {lower} 至 {upper}。",
     ),
+    "withheld.incomplete": ("no verdict, because planned runs are missing", "不作判定，因为缺少计划内的运行"),
+    "withheld.not-learnt": (
+        "no verdict, because the control has hardly learnt anything",
+        "不作判定，因为对照几乎什么也没有学到",
+    ),
+    "withheld.cannot-tell": (
+        "no verdict, because the negative control did not fail either",
+        "不作判定，因为阴性对照同样没有失败",
+    ),
+    "more_seeds": (
+        "Further seeds that would decide it if difference and scatter stay as they are: {count}. The plan allows for "
+        "{looks} analyses in all.",
+        "若差异与离散程度不变，还需 {count} 个种子即可定论。计划共允许 {looks} 次分析。",
+    ),
+    "more_seeds_new_plan": (
+        "Further seeds that would decide it if difference and scatter stay as they are: {count}; they count only under "
+        "a plan that allowed for them (`looks`), or in a new study.",
+        "若差异与离散程度不变，还需 {count} 个种子即可定论；须由事先允许追加的计划（`looks`）或新的研究来做。",
+    ),
+    "over": ("more than {number}", "超过 {number}"),
     "primary_remark": ("The primary arm, stated before the runs: not corrected.", "主要实验组，运行前声明：不校正。"),
+    "primary_unregistered": (
+        "The primary arm by the records of the runs, without a registered plan that would prove it: not corrected.",
+        "主要实验组依运行记录所述，没有登记的计划为证：不校正。",
+    ),
+    "primary_after": ("Chosen after the runs: all arms corrected.", "运行之后才选定：所有组均校正。"),
+    "after.primary": (
+        "The primary arm was chosen after the runs (before: {before}; now: {now}): all arms corrected.",
+        "主要实验组在运行之后才选定（此前：{before}；现在：{now}）：所有组均校正。",
+    ),
+    "after.margin": (
+        "The margin was chosen after the runs (before: {before}; now: {now}): all arms corrected.",
+        "界限在运行之后才选定（此前：{before}；现在：{now}）：所有组均校正。",
+    ),
     "add_runs": ("For a verdict, all else as before: {commands}.", "要得出判定，其余设置不变，请运行：{commands}。"),
     "confound": ("Confound: {confound}.", "混杂因素：{confound}。"),
     "planned_confound": ("{arm} against {control}: {confound}.", "{arm} 对 {control}：{confound}。"),
@@ -212,7 +248,23 @@ TEXTS: dict[str, tuple[str, str]] = {
         "只有一个配对种子，无法排除偶然",
     ),
     "confound.environment": ("{what} differs ({arm} against {control})", "环境中的 {what} 不同（{arm} 对 {control}）"),
-    "confound.freeze-audit": ("frozen weights moved during training (seed {arm})", "冻结的权重变了（种子 {arm}）"),
+    "confound.two-seeds": (
+        "two paired seeds only: there will be an interval, but no verdict",
+        "只有两个配对种子：有区间，但不作判定",
+    ),
+    "confound.no-control": ("its control is not among the runs", "这些运行中没有它的对照"),
+    "confound.uncommitted": (
+        "{what} was computed with uncommitted changes of the source (seed {arm})",
+        "{what} 运行时源代码含未提交的更改（种子 {arm}）",
+    ),
+    "confound.freeze-audit": (
+        "frozen weights of {what} moved during training (seed {arm})",
+        "{what} 的冻结权重在训练中变了（种子 {arm}）",
+    ),
+    "confound.not-trained": (
+        "weights of {what} that should have been trained stayed as they were (seed {arm})",
+        "{what} 中本应训练的权重没有变（种子 {arm}）",
+    ),
     "confound.no-freeze-audit": (
         "no freeze audit, so nobody can tell whether frozen weights stayed as they were",
         "没有冻结核查，无从得知被冻结的权重是否保持不变",
@@ -220,6 +272,34 @@ TEXTS: dict[str, tuple[str, str]] = {
     "confound.best-checkpoint": ("the figures are of the best checkpoint, not of the last step", "数值取自最佳检查点"),
     "confound.unknown-checkpoint": ("it is not known whether the figures are of the last step", "不知数值是否取自末步"),
     # remarks on an experiment
+    "assay.learnt": (
+        "{control} has learnt: its loss is {share} of that of a prediction that looks at nothing; over the last fifth "
+        "of the steps it changed by {change}.",
+        "{control} 已学到东西：其损失为不看输入的预测的 {share}；在最后五分之一的步数里变化了 {change}。",
+    ),
+    "assay.not_learnt": (
+        "{control} has hardly learnt anything: its loss is {share} of that of a prediction that looks at nothing, and "
+        "over the last fifth of the steps it changed by {change}. Before anything is learnt, all arms are alike.",
+        "{control} 几乎什么也没有学到：其损失为不看输入的预测的 {share}，在最后五分之一的步数里变化了 {change}。"
+        "尚未学到东西时，各组都一样。",
+    ),
+    "assay.not_known": (
+        "How much {control} has learnt is not known: its records do not hold the entropy of their data. Over the last "
+        "fifth of the steps its loss changed by {change}.",
+        "{control} 学到了多少尚不得知：其记录没有数据的熵。在最后五分之一的步数里损失变化了 {change}。",
+    ),
+    "assay.fails": (
+        "The negative control {arm} fails, as it must: this study can tell arms apart.",
+        "阴性对照 {arm} 如预期失败：本研究能够区分各组。",
+    ),
+    "assay.does_not_fail": (
+        "The negative control {arm} does not fail: this study cannot tell arms apart.",
+        "阴性对照 {arm} 没有失败：本研究无法区分各组。",
+    ),
+    "assay.no_negative": (
+        "Without a negative control (`blind`) it is not shown that this study can tell arms apart.",
+        "没有阴性对照（`blind`），本研究能否区分各组未经证明。",
+    ),
     "pooled": ("Scatter is pooled over {arms} arms and the seeds {seeds}.", "离散度由 {arms} 组、种子 {seeds} 合并。"),
     "pooled_left_out": (
         "Scatter is pooled over {arms} arms and the seeds {seeds}; left out, as not in all arms: {left_out}.",
@@ -245,6 +325,31 @@ TEXTS: dict[str, tuple[str, str]] = {
     "with_changes": ("{commit} with uncommitted changes", "{commit}（含未提交的更改）"),
     "amended": ("Amended since: {times}.", "此后修订次数：{times}。"),
     "planned_missing": ("Planned runs that are missing: {runs}.", "计划内缺失的运行：{runs}。"),
+    "and_more": ("and {count} more", "另有 {count} 次"),
+    "diverged_runs": ("Of these diverged: {count} ({runs}).", "其中发散：{count}（{runs}）。"),
+    "failed_runs": ("Of these failed: {count} ({runs}).", "其中失败：{count}（{runs}）。"),
+    "added_runs": (
+        "Runs beyond the plan, which are not judged: {count} ({runs}).",
+        "计划之外的运行，不计入判定：{count}（{runs}）。",
+    ),
+    "looks": (
+        "The plan allows for {looks} analyses with more and more seeds, each at 5 % / {looks}.",
+        "计划允许在不断增加种子的情况下分析 {looks} 次，每次水平为 5 % / {looks}。",
+    ),
+    "all_corrected": (
+        "Primary arm and margin were not fixed before the runs: all arms corrected.",
+        "主要实验组和界限并非在运行前确定：所有组均校正。",
+    ),
+    "ended.diverged": ("diverged", "发散"),
+    "ended.failed": ("failed", "失败"),
+    "better_rate": (
+        "{arm}: by its tuning records {rate} was better than the rate that was chosen ({used}).",
+        "{arm}：按其调参记录，{rate} 优于所选的学习率（{used}）。",
+    ),
+    "unchecked_choices": (
+        "The choice of learning rates cannot be checked, as these tuning records are not here: {arms}.",
+        "无法核查学习率的选择，此处缺少这些调参记录：{arms}。",
+    ),
     "plan_not_here": ("Its file is not here: missing runs cannot be named.", "此处没有计划文件，无法列出缺失的运行。"),
     "exploratory": ("Exploratory: no registered plan.", "探索性结果：没有登记的计划。"),
     "unfinished": (

@@ -1,15 +1,24 @@
-"""`judge`: from the values of all arms to estimates, intervals and verdicts. The simulations call this very function.
+"""`judge_all`: from the values of all arms to estimates, intervals and verdicts. The simulations call this function.
 
-**Which level.** The primary arm was named before the runs and is tested at 5 %, uncorrected. All others are tested by
-Holm's procedure on p_i, the p-values of "the difference is the criterion": sorted upwards, the j-th of m is held
-against 0.05 / (m - j + 1) until one fails; that one and all after it stay undecided at its level.
+**Which level.** All verdicts of a report are one family, tested by Holm's procedure on p_i, the p-values of "the
+difference is the criterion": sorted upwards, the j-th of m is held against 0.05 / (m - j + 1) until one fails; that one
+and all after it stay undecided at its level. Arms that were planned and have no result count among the m. Outside the
+family stand
+
+- the primary arm of a study, named before the runs: at 5 %, uncorrected. On several data sets it is uncorrected only
+  where it is non-inferior on all of them (to be wrong about all, one must be wrong about the worst); else it is tested
+  with the others;
+- the negative control, which must fail before anything else is believed: at 5 %.
 
 **Intervals that agree.** The interval of an arm is shown at the level at which Holm judged it, 1 - 0.05 / k with the
 divisor k of its step. By the duality of test and t-interval it excludes the criterion if and only if Holm rejects, so
 the reader and the verdict see the same thing. The claims about the criterion (non-inferior, inferior) then err in at
-most 5 % of experiments for the primary arm and in at most 5 % for all secondary arms together, half of each on either
+most 5 % of reports for the primary arm and in at most 5 % for all secondary arms together, half of each on either
 side: wrong *non-inferior* anywhere is at most 2.5 % + 2.5 %. What is read off the same intervals about no difference
 (better, measurably worse) is not what Holm tests; in simulations it errs as rarely.
+
+**Looks.** A plan that allows for L analyses, each with more seeds than the last, has every one of them at 5 % / L:
+whichever of them is the last, all together err in at most 5 %.
 """
 
 # A arms  S seeds  E examples
@@ -24,7 +33,7 @@ from numpy.typing import NDArray
 
 from oelm.config.measure import CompareScale, Measure
 from oelm.report import contrasts
-from oelm.report.contrasts import CONFIDENCE, Contrast, Flags, Floats
+from oelm.report.contrasts import Contrast, Flags, Floats
 
 ALPHA = 0.05
 PAIRS_FOR_INTERVAL = 2
@@ -94,7 +103,11 @@ class Judgement:
     """On the measure's second scale."""
     smallest_criterion: Floats
     """The strictest criterion that could have been shown to be met, had the arm come out equal to its control."""
+    within: Floats
+    """P(the truth meets the criterion), from the t-distribution of the estimate; NaN without an error."""
     verdict: NDArray[np.str_]
+    contrast: Contrast
+    """What the estimate and its interval were made of."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +118,34 @@ class Blocks:
     seeds: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Question:
+    """One measure of one experiment: what is compared with what, and against which limit.
+
+    `controls` holds the place of each arm's control.
+    """
+
+    sample: Sample
+    controls: Sequence[int | None]
+    measure: Measure
+    criterion: float
+    primary: int | None = None
+    """The place of the arm that was named before the runs."""
+    study: str = ""
+    """Questions of one study with a primary arm are judged together as one claim about all its data sets."""
+    negative: int | None = None
+    """The place of the arm that must fail."""
+    absent: int = 0
+    """Comparisons that were planned and have no result."""
+    looks: int = 1
+    """How many analyses the plan allows for."""
+
+    @property
+    def limit(self) -> float:
+        """The criterion as a difference."""
+        return math.log(self.criterion) if self.measure.scale is CompareScale.RATIO else self.criterion
+
+
 def judge(
     sample: Sample,
     controls: Sequence[int | None],
@@ -112,40 +153,87 @@ def judge(
     criterion: float,
     primary: int | None = None,
 ) -> list[Judgement | None]:
-    """Every arm against its control, all of them as one family; None for an arm without control or common seed.
+    """Every arm against its control, all of them as one family; None for an arm without control or common seed."""
+    return judge_all([Question(sample, controls, measure, criterion, primary)])[0]
 
-    `controls` holds the place of each arm's control, `primary` that of the arm that was stated beforehand.
-    """
-    assert measure.scale is not None, f"{measure.name} is not compared"
+
+def judge_all(questions: Sequence[Question]) -> list[list[Judgement | None]]:
+    """The same for several measures or experiments, all of them as one family."""
     chosen = [
-        None if control is None else _chosen(sample, arm, control, measure) for arm, control in enumerate(controls)
+        [None if control is None else _chosen(question, arm, control) for arm, control in enumerate(question.controls)]
+        for question in questions
     ]
-    tested = [place for place, each in enumerate(chosen) if each is not None and each.is_tested]
-    confidences = {place: np.asarray(CONFIDENCE) for place in range(len(chosen))}
-    if tested:
-        limit = math.log(criterion) if measure.scale is CompareScale.RATIO else criterion
-        found = [each.contrast.p_value(limit) for place in tested if (each := chosen[place]) is not None]
-        p_values = np.stack(found, axis=-1)
-        levels = family_confidences(p_values, tested.index(primary) if primary in tested else None)
-        confidences |= {place: levels[..., index] for index, place in enumerate(tested)}
+    levels = _confidences(questions, chosen)
     return [
-        None if each is None else _judged(each, confidences[place], measure, criterion)
-        for place, each in enumerate(chosen)
+        [
+            None if each is None else _judged(each, levels[place, arm], question)
+            for arm, each in enumerate(chosen[place])
+        ]
+        for place, question in enumerate(questions)
     ]
 
 
-def blocks_of(runs: Floats) -> Blocks | None:
-    """What can be pooled; None where there is too little."""
+Levels = dict[tuple[int, int], Floats]
+"""By the places of the question and of the arm in it."""
+
+
+def _confidences(questions: Sequence[Question], chosen: "Sequence[Sequence[_Chosen | None]]") -> Levels:
+    """The confidence of every interval, elementwise over experiments."""
+    arms = {(place, arm): each for place, row in enumerate(chosen) for arm, each in enumerate(row) if each is not None}
+    levels: Levels = {key: np.asarray(1 - ALPHA / questions[key[0]].looks) for key in arms}
+    tested = {
+        key: questions[key[0]].looks * each.contrast.p_value(questions[key[0]].limit)
+        for key, each in arms.items()
+        if each.is_tested and questions[key[0]].negative != key[1]
+    }
+    alone = _uncorrected([key for key in tested if questions[key[0]].primary == key[1]], questions, arms)
+    # Holm rejects a p-value of 0 first and goes on as if it had not been there.
+    family = [np.where(alone[key], 0.0, p_value) if key in alone else p_value for key, p_value in tested.items()]
+    if not family:
+        return levels
+    found = np.stack(np.broadcast_arrays(*family), axis=-1)
+    missing = np.ones((*found.shape[:-1], sum(question.absent for question in questions)))
+    divisors = holm_divisors(np.concatenate([found, missing], axis=-1))
+    for place, key in enumerate(tested):
+        divisor = np.where(alone[key], 1, divisors[..., place]) if key in alone else divisors[..., place]
+        levels[key] = np.asarray(1 - ALPHA / questions[key[0]].looks / divisor)
+    return levels
+
+
+def _uncorrected(
+    primary: Sequence[tuple[int, int]], questions: Sequence[Question], arms: "dict[tuple[int, int], _Chosen]"
+) -> dict[tuple[int, int], Flags]:
+    """Where each primary arm needs no correction: alone in its study, or non-inferior on all its data sets."""
+    studies: dict[str, list[tuple[int, int]]] = {}
+    for key in primary:
+        studies.setdefault(questions[key[0]].study, []).append(key)
+    alone: dict[tuple[int, int], Flags] = {}
+    for study, keys in studies.items():
+        passed = [_is_non_inferior(arms[key], questions[key[0]]) for key in keys]
+        is_whole = not any(question.absent for question in questions if question.study == study)
+        alone |= dict.fromkeys(keys, np.all(passed, axis=0) & is_whole if len(keys) > 1 else np.ones_like(passed[0]))
+    return alone
+
+
+def _is_non_inferior(chosen: "_Chosen", question: Question) -> Flags:
+    level = np.asarray(1 - ALPHA / question.looks)
+    found = verdict_of(_estimates(chosen.contrast, level, question.measure), question.measure, question.criterion)
+    return np.isin(found, (Verdict.BETTER, Verdict.NON_INFERIOR))
+
+
+def blocks_of(runs: Floats, negative: int | None = None) -> Blocks | None:
+    """What can be pooled; None where there is too little. An arm that must fail need not scatter as the others do."""
     present_AS = _present(runs)
-    arms = tuple(np.flatnonzero(present_AS.sum(axis=1) >= PAIRS_FOR_VERDICT).tolist())
+    enough = np.flatnonzero(present_AS.sum(axis=1) >= PAIRS_FOR_VERDICT)
+    arms = tuple(enough[enough != negative].tolist())
     if len(arms) < ARMS_TO_POOL:
         return None
     seeds = tuple(np.flatnonzero(present_AS[list(arms)].all(axis=0)).tolist())
     return Blocks(arms, seeds) if len(seeds) >= PAIRS_FOR_VERDICT else None
 
 
-def holm_confidences(p_values: Floats, alpha: float = ALPHA) -> Floats:
-    """The confidence of each interval, elementwise over experiments: p_values has shape (..., m)."""
+def holm_divisors(p_values: Floats, alpha: float = ALPHA) -> NDArray[np.int64]:
+    """By what Holm divided alpha when he judged each, elementwise over experiments: p_values has shape (..., m)."""
     tests = p_values.shape[-1]
     order = np.argsort(p_values, axis=-1, kind="stable")
     ascending = np.take_along_axis(p_values, order, axis=-1)
@@ -153,20 +241,9 @@ def holm_confidences(p_values: Floats, alpha: float = ALPHA) -> Floats:
     rejected = np.logical_and.accumulate(ascending <= alpha / divisors, axis=-1)
     # Holm stops at the first arm that is not rejected; all later ones keep its level.
     steps = np.minimum(rejected.sum(axis=-1, keepdims=True), np.arange(tests))
-    confidences = np.empty_like(p_values)
-    np.put_along_axis(confidences, order, 1 - alpha / divisors[steps], axis=-1)
-    return confidences
-
-
-def family_confidences(p_values: Floats, primary: int | None, alpha: float = ALPHA) -> Floats:
-    """Holm's confidences, with the one at place `primary` left uncorrected; None where no arm was singled out."""
-    if primary is None:
-        return holm_confidences(p_values, alpha)
-    secondary = [place for place in range(p_values.shape[-1]) if place != primary]
-    confidences = np.full_like(p_values, 1 - alpha)
-    if secondary:
-        confidences[..., secondary] = holm_confidences(p_values[..., secondary], alpha)
-    return confidences
+    found = np.empty(p_values.shape, np.int64)
+    np.put_along_axis(found, order, divisors[steps], axis=-1)
+    return found
 
 
 @dataclass(frozen=True)
@@ -189,19 +266,19 @@ def _without_error(mean: Floats) -> Contrast:
     return Contrast(np.asarray(mean), nothing, nothing)
 
 
-def _chosen(sample: Sample, arm: int, control: int, measure: Measure) -> _Chosen | None:
-    if measure.per == "example":
-        return _chosen_by_examples(sample, arm, control, measure)
-    return _chosen_by_runs(sample, arm, control)
+def _chosen(question: Question, arm: int, control: int) -> _Chosen | None:
+    if question.measure.per == "example":
+        return _chosen_by_examples(question.sample, arm, control, question.measure)
+    return _chosen_by_runs(question, arm, control)
 
 
 def _present(runs: Floats) -> Flags:
     return np.asarray(~np.isnan(runs.reshape(-1, *runs.shape[-2:])[0]))
 
 
-def _chosen_by_runs(sample: Sample, arm: int, control: int) -> _Chosen | None:
+def _chosen_by_runs(question: Question, arm: int, control: int) -> _Chosen | None:
     """Paired differences, with the scatter of all arms where it is alike."""
-    runs, present_AS = sample.runs, _present(sample.runs)
+    runs, present_AS = question.sample.runs, _present(question.sample.runs)
     common = present_AS[arm] & present_AS[control]
     pairs = np.asarray(common.sum())
     if pairs == 0:
@@ -209,12 +286,13 @@ def _chosen_by_runs(sample: Sample, arm: int, control: int) -> _Chosen | None:
     differences, own = runs[..., arm, common] - runs[..., control, common], np.asarray(Model.PAIRED.value)
     if pairs < PAIRS_FOR_INTERVAL:
         return _Chosen(_without_error(differences.mean(axis=-1)), pairs, own)
-    paired, blocks = contrasts.paired_contrast(differences), blocks_of(runs)
+    paired, blocks = contrasts.paired_contrast(differences), blocks_of(runs, question.negative)
     if blocks is None or arm not in blocks.arms or control not in blocks.arms:
         return _Chosen(paired, pairs, own)
     complete = runs[..., blocks.arms, :][..., blocks.seeds]
     places = blocks.arms.index(arm), blocks.arms.index(control)
-    pooled, differ = contrasts.pooled_contrast(complete, *places), contrasts.variances_differ(complete, *places)
+    pooled = contrasts.pooled_contrast(complete, *places)
+    differ = contrasts.variances_differ(complete, *places) | contrasts.is_not_additive(complete)
     return _Chosen(
         contrast=contrasts.where(differ, paired, pooled),
         pairs=np.where(differ, pairs, len(blocks.seeds)),
@@ -253,8 +331,10 @@ def _difference(arm: Floats, control: Floats) -> Floats:
     return np.asarray(arm - control)
 
 
-def _judged(chosen: _Chosen, confidence: Floats, measure: Measure, criterion: float) -> Judgement:
+def _judged(chosen: _Chosen, confidence: Floats, question: Question) -> Judgement:
+    measure, criterion = question.measure, question.criterion
     estimate = _estimates(chosen.contrast, confidence, measure)
+    below = chosen.contrast.share_below(question.limit)
     half_width = measure.sign * chosen.contrast.half_width(confidence)
     verdict = verdict_of(estimate, measure, criterion)
     return Judgement(
@@ -264,7 +344,9 @@ def _judged(chosen: _Chosen, confidence: Floats, measure: Measure, criterion: fl
         other=_estimates(chosen.other, confidence, measure) if chosen.other else None,
         shown=_estimates(chosen.shown, confidence) if chosen.shown else None,
         smallest_criterion=_on_scale(half_width + (measure.scale is CompareScale.SHARE), measure),
+        within=below if measure.sign > 0 else 1 - below,
         verdict=verdict if chosen.is_tested else np.full_like(verdict, Verdict.NO_VERDICT.value),
+        contrast=chosen.contrast,
     )
 
 

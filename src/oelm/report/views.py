@@ -203,7 +203,7 @@ def _audit(arm: Arm) -> AuditRow:
         later_tensors=len(audits[0].later_trained),
         trained_tensors=len(audits[0].trained),
         frozen_weights=frozen,
-        unchanged=all(audit.unchanged for audit in audits),
+        unchanged=all(audit.unchanged for audit in audits) if audits[0].always_frozen else None,
         moved=all(audit.moved for audit in audits),
     )
 

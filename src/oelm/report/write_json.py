@@ -36,8 +36,8 @@ def _plain(value: Any) -> Any:
             return {**_plain_fields(value), **described}
         case Finding():
             means = {"mean": value.mean, "best_mean": value.best_mean, "measurably_worse": value.measurably_worse}
-            verdict = value.verdict.value if value.control else None
-            return {**_plain_fields(value), **_plain(means), "verdict": verdict}
+            rest = {name: each for name, each in _plain_fields(value).items() if name != "terms"}  # the comparison's
+            return {**rest, **_plain(means), "verdict": value.verdict.value if value.control else None}
         case CostRow():
             return {**_plain_fields(value), "exceeds_bound": value.exceeds_bound}
         case BaseModel():

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+import torch
 from torch import Tensor, nn
 
 from oelm.config.measure import Measure
@@ -53,3 +54,14 @@ class Task(Protocol):
     def tokens(self, batch: Batch) -> int:
         """How many tokens the model reads in this batch."""
         ...
+
+
+def answer_entropy(task: Task) -> float:
+    """H = -sum_c p_c log p_c over the answers c of the validation set (its tokens, or labels), by their frequencies.
+
+    That is the loss of the best prediction that looks at nothing: a model that has learnt lies well below it.
+    """
+    answers = [batch.get("targets", batch.get("labels")) for batch in task.validation_batches(0, 1)]
+    counts = torch.bincount(torch.cat([each.flatten().cpu() for each in answers if each is not None])).double()
+    shares = counts[counts > 0] / counts.sum()
+    return float(-(shares * shares.log()).sum())

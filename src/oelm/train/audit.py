@@ -85,7 +85,7 @@ def audit(
         trained=tuple(sorted(trained - frozen_at_start)),
         digest_before=_combined(before, always_frozen),
         digest_after=_combined(after, always_frozen),
-        unchanged=not broken,
+        unchanged=True if always_frozen else None,
         moved=trained <= moved,
     )
 

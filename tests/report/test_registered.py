@@ -1,0 +1,212 @@
+"""What was planned beside what was found: a report says so, and nobody gains by leaving out or adding runs."""
+
+from pathlib import Path
+
+import pytest
+
+from oelm.base.errors import ConfigError
+from oelm.base.files import write_text
+from oelm.config.record import Record, RunState, StateFile
+from oelm.config.registered import RegisteredArm, RegisteredPlan, file_digest
+from oelm.config.study_role import PlanStamp, StudyRole
+from oelm.report.findings import Finding, Withheld
+from oelm.report.groups import Report, report_runs
+from oelm.report.verdicts import Verdict
+from oelm.report.write_markdown import as_markdown
+
+from .records import BASELINE_LOSSES, make_arm, shifted, write_run
+
+METHODS = ("baseline", "oelm", "oelm-random")
+LOSSES = (*BASELINE_LOSSES, 2.52, 2.49)
+EQUAL = (0.001, -0.002, 0.001, 0.002, -0.001)
+
+
+def write_plan(folder: Path, name: str = "plan.json", **changes: object) -> str:
+    plan = RegisteredPlan(
+        study="s",
+        title="A study",
+        question=None,
+        kind="screening",
+        primary="oelm",
+        margin=1.05,
+        seeds=(0, 1, 2),
+        tuning=None,
+        arms={method: RegisteredArm(method=method, control="baseline", settings={}) for method in METHODS},
+        data={"stories": "a"},
+        git_commit="c" * 40,
+        git_dirty=False,
+        registered_at="2026-01-01T00:00:00Z",
+        runs_before=0,
+    ).model_copy(update=changes)
+    write_text(folder / name, plan.model_dump_json())
+    return file_digest((folder / name).read_bytes())
+
+
+def study(
+    folder: Path,
+    digests: list[str],
+    seeds: tuple[int, ...] = (0, 1, 2),
+    methods: tuple[str, ...] = METHODS,
+    primary: str = "oelm",
+    margin: float = 1.05,
+    runs_before: int = 0,
+) -> list[Record]:
+    """The runs of a study whose frozen arms are all as good as the baseline, written below `folder`."""
+    stamp = PlanStamp(
+        digest=digests[0],
+        registered_at="2026-01-01T00:00:00Z",
+        git_commit="c" * 40,
+        git_dirty=False,
+        runs_before=runs_before,
+        amendments=tuple(digests[1:]),
+    )
+    records = []
+    for method in methods:
+        role = StudyRole(study="s", stage="final", cell=method, primary=primary, margin=margin, plan=stamp)
+        by = tuple(each * (1 + len(method) / 10) for each in EQUAL) if method != "baseline" else (0.0,) * len(LOSSES)
+        losses = shifted(by, LOSSES)
+        records += make_arm(method, {seed: losses[seed] for seed in seeds}, study=role)
+    for record in records:
+        write_run(folder / "final" / f"{record.method}-seed{record.config.seed}", record)
+    return records
+
+
+def finding(report: Report, label: str) -> Finding:
+    return next(found for found in report.groups[0].findings if found.arm.label == label)
+
+
+def confidence(report: Report, label: str) -> float:
+    estimate = finding(report, label).estimate
+    assert estimate is not None
+    return estimate.confidence
+
+
+def test_a_study_that_kept_to_its_plan_has_an_uncorrected_primary_arm(tmp_path: Path) -> None:
+    study(tmp_path, [write_plan(tmp_path)])
+    report = report_runs([tmp_path])
+    (registration,) = report.registrations
+    assert (registration.missing, registration.added, registration.is_first) == ((), (), True)
+    assert finding(report, "oelm").verdict is Verdict.NON_INFERIOR
+    assert confidence(report, "oelm") == 0.95
+    text = as_markdown(report)
+    assert "The primary arm, stated before the runs: not corrected." in text
+    assert "Exploratory" not in text
+
+
+def test_without_a_registered_plan_it_is_exploratory(tmp_path: Path) -> None:
+    for record in make_arm("baseline", BASELINE_LOSSES) + make_arm("oelm", shifted((0.0, 0.01, 0.0))):
+        write_run(tmp_path / f"{record.method}-{record.config.seed}", record)
+    assert "Exploratory: no registered plan." in as_markdown(report_runs([tmp_path]))
+
+
+@pytest.mark.parametrize("left_out", ["oelm-seed1", "baseline-seed2"])
+def test_where_a_planned_run_is_missing_there_is_no_verdict(tmp_path: Path, left_out: str) -> None:
+    study(tmp_path, [write_plan(tmp_path, seeds=(0, 1, 2, 3))], seeds=(0, 1, 2, 3))
+    assert finding(report_runs([tmp_path]), "oelm").verdict is Verdict.NON_INFERIOR
+    kept = [folder for folder in sorted((tmp_path / "final").iterdir()) if folder.name != left_out]
+    report = report_runs(kept)
+    assert (finding(report, "oelm").verdict, finding(report, "oelm").withheld) == (
+        Verdict.NO_VERDICT,
+        Withheld.INCOMPLETE,
+    )
+    text = as_markdown(report)
+    assert f"Planned runs that are missing: {left_out}." in text
+    assert "no verdict, because planned runs are missing" in text
+
+
+def test_arms_that_were_planned_and_left_out_are_corrected_for(tmp_path: Path) -> None:
+    study(tmp_path, [write_plan(tmp_path, primary="oelm-random")], primary="oelm-random")
+    assert confidence(report_runs([tmp_path]), "oelm") == 0.95, "the only secondary arm"
+    more = {method: RegisteredArm(method=method, control="baseline", settings={}) for method in (*METHODS, "oelm-q")}
+    other = tmp_path / "other"
+    other.mkdir()
+    study(other, [write_plan(other, primary="oelm-random", arms=more)], primary="oelm-random")
+    assert confidence(report_runs([other]), "oelm") == pytest.approx(0.975)
+
+
+@pytest.mark.parametrize("state", [RunState.DIVERGED, RunState.FAILED])
+def test_runs_that_diverged_or_failed_are_counted_as_such(tmp_path: Path, state: RunState) -> None:
+    study(tmp_path, [write_plan(tmp_path, seeds=(0, 1, 2, 3))], seeds=(0, 1, 2, 3))
+    folder = tmp_path / "final" / "oelm-seed3"
+    (folder / "record.json").unlink()
+    ended = StateFile(
+        state=state, step=7, steps=400, pid=1, device="cpu", started_at=0, heartbeat_at=0, sessions=1
+    ).model_dump_json()
+    write_text(folder / "state.json", ended)
+    report = report_runs([tmp_path])
+    assert finding(report, "oelm").withheld is Withheld.INCOMPLETE
+    text = as_markdown(report)
+    assert f"Of these {state.value}: 1 (oelm-seed3)." in text
+    assert f"oelm-seed3 ({state.value})" in text
+
+
+def test_seeds_that_were_added_after_the_runs_are_named_and_not_judged(tmp_path: Path) -> None:
+    study(tmp_path, [write_plan(tmp_path)], seeds=(0, 1, 2, 3, 4))
+    report = report_runs([tmp_path])
+    assert finding(report, "oelm").arm.seeds == (0, 1, 2)
+    assert "Runs beyond the plan, which are not judged: 6 (baseline-seed3, " in as_markdown(report)
+
+
+@pytest.mark.parametrize(("looks", "seeds", "level"), [(1, (0, 1, 2), 0.95), (2, (0, 1, 2, 3, 4), 0.975)])
+def test_an_amendment_adds_seeds_only_if_the_plan_allowed_for_another_look(
+    tmp_path: Path, looks: int, seeds: tuple[int, ...], level: float
+) -> None:
+    digests = [
+        write_plan(tmp_path, looks=looks),
+        write_plan(tmp_path, "amendment-1.json", seeds=(0, 1, 2, 3, 4), looks=9, runs_before=9),
+    ]
+    study(tmp_path, digests, seeds=(0, 1, 2, 3, 4))
+    report = report_runs([tmp_path])
+    assert finding(report, "oelm").arm.seeds == seeds
+    assert confidence(report, "oelm") == pytest.approx(level)
+    assert ("allows for 2 analyses" in as_markdown(report)) == (looks == 2)
+
+
+def test_an_amendment_from_before_any_result_is_no_look(tmp_path: Path) -> None:
+    digests = [write_plan(tmp_path), write_plan(tmp_path, "amendment-1.json", seeds=(0, 1, 2, 3, 4))]
+    study(tmp_path, digests, seeds=(0, 1, 2, 3, 4))
+    assert finding(report_runs([tmp_path]), "oelm").arm.seeds == (0, 1, 2, 3, 4)
+
+
+@pytest.mark.parametrize("change", [{"primary": "oelm-random"}, {"margin": 1.2}])
+def test_an_amendment_of_primary_arm_or_margin_corrects_all_arms(tmp_path: Path, change: dict) -> None:
+    digests = [write_plan(tmp_path), write_plan(tmp_path, "amendment-1.json", runs_before=3, **change)]
+    study(tmp_path, digests, **change)
+    report = report_runs([tmp_path])
+    assert min(confidence(report, label) for label in ("oelm", "oelm-random")) >= 0.95
+    assert sorted(confidence(report, label) for label in ("oelm", "oelm-random"))[-1] == pytest.approx(0.975)
+    assert "chosen after the runs" in as_markdown(report)
+
+
+@pytest.mark.parametrize("change", [{"primary": "oelm-random"}, {"margin": 1.2}])
+def test_records_that_state_something_else_than_their_plan_do_too(tmp_path: Path, change: dict) -> None:
+    study(tmp_path, [write_plan(tmp_path)], **change)
+    report = report_runs([tmp_path])
+    assert "chosen after the runs" in as_markdown(report)
+    assert not report.groups[0].comparisons[0].terms.is_fixed
+
+
+def test_a_plan_that_came_after_runs_fixes_nothing(tmp_path: Path) -> None:
+    study(tmp_path, [write_plan(tmp_path, runs_before=4)], runs_before=4)
+    report = report_runs([tmp_path])
+    assert not report.groups[0].comparisons[0].terms.is_fixed
+    assert "Primary arm and margin were not fixed before the runs: all arms corrected." in as_markdown(report)
+
+
+def test_a_given_primary_arm_that_is_none_is_refused(tmp_path: Path) -> None:
+    study(tmp_path, [write_plan(tmp_path)])
+    for unknown in ("oelm-core", "baseline", "nonsense"):
+        with pytest.raises(ConfigError, match=f"no arm has the method '{unknown}'"):
+            report_runs([tmp_path], primary=unknown)
+
+
+def test_the_primary_arm_of_a_plan_with_axes_and_several_data_sets_is_found() -> None:
+    plan = RegisteredPlan.model_construct(
+        primary="oelm",
+        data={"tiny": "a", "wiki": "b"},
+        arms={
+            "tiny-oelm-core-lr=1e-3": RegisteredArm(method="oelm-core", control="baseline", settings={}),
+            "tiny-oelm-lr=1e-3": RegisteredArm(method="oelm", control="baseline", settings={}),
+        },
+    )
+    assert plan.primary_method == "oelm"
