@@ -76,7 +76,7 @@ def judged_perplexity(judge: LanguageModel, readings: Sequence[Reading], batch_s
 def _intervals(kept: Floats, repeated: Floats) -> dict[str, tuple[float, float]]:
     ends = interval(repeated, 1)
     shares = {CHARACTER_KEPT.name: share_interval(round(kept.sum()), len(kept))}
-    return shares | ({REPETITION.name: ends} if ends else {})
+    return shares | ({REPETITION.name: (max(0.0, ends[0]), min(1.0, ends[1]))} if ends else {})
 
 
 def _settings(request: EvaluationRequest) -> dict[str, int | float | str]:
