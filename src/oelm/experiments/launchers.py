@@ -6,7 +6,7 @@ from pathlib import Path
 
 from oelm.experiments.launcher import Launcher
 from oelm.experiments.local_launcher import local_launcher
-from oelm.experiments.ownership import left_behind
+from oelm.experiments.ownership import left_behind, read_note
 from oelm.experiments.ray_launcher import RayLauncher
 from oelm.experiments.resources import Resources
 from oelm.experiments.slurm_launcher import AT_ONCE, SlurmLauncher, cancel, queued_jobs
@@ -32,7 +32,8 @@ def choose_launcher(
 
 def left_in_queue(folders: Sequence[Path]) -> dict[Path, str]:
     """SLURM jobs that wait, or start up, and whose coordinator is gone; none where SLURM is not known."""
-    notes = {folder: note for folder in folders if (note := left_behind(folder)) and note.launcher == "slurm"}
+    submitted = [folder for folder in folders if (note := read_note(folder)) and note.launcher == "slurm"]
+    notes = {folder: note for folder in submitted if (note := left_behind(folder))}
     known = (queued_jobs() if notes and shutil.which("squeue") else None) or {}
     return {folder: note.job for folder, note in notes.items() if note.job in known}
 

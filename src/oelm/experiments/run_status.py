@@ -75,7 +75,7 @@ def status_of(run: StudyRun, queued: Collection[str] = ()) -> RunStatus:
     if is_claimed(run.folder):
         note, status = read_note(run.folder), Status.RUNNING if is_training(run.folder) else Status.QUEUED
         return RunStatus(run, status, state, measures, note.device if note else None, elapsed_seconds=elapsed)
-    left = left_behind(run.folder)
+    left = left_behind(run.folder) if queued else None
     if left is not None and left.job in queued:
         return RunStatus(run, Status.QUEUED, state, measures, left.device, elapsed_seconds=elapsed)
     ended = how_it_ended(run.folder)
