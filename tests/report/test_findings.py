@@ -249,9 +249,9 @@ def test_the_interval_of_the_other_model_is_kept_for_the_eye() -> None:
 
 @pytest.mark.parametrize("margin", [1.0, 0.95, float("inf"), float("nan")])
 def test_a_margin_that_is_no_ratio_above_one_is_refused(margin: float) -> None:
-    with pytest.raises(ConfigError, match="is not a perplexity ratio above 1"):
+    with pytest.raises(ConfigError, match="is not a ratio of perplexity above 1"):
         compare(several(0.1), margin=margin)
-    with pytest.raises(ConfigError, match="is not a accuracy ratio above 1 and below 2"):
+    with pytest.raises(ConfigError, match="is not a ratio of accuracy above 1 and below 2"):
         compare([*finetuned("baseline", ACCURACIES), *finetuned("oelm", ACCURACIES)], margin=margin)
 
 

@@ -44,3 +44,16 @@ def test_criteria_are_said_as_people_say_them() -> None:
     points = ACCURACY.model_copy(update={"scale": CompareScale.DIFFERENCE, "criterion": -2.0})
     assert numerals.criterion(-2.0, points, ENGLISH) == "2 points"
     assert numerals.criterion(-2.0, points, Texts(Language.CHINESE)) == "2 个百分点"
+
+
+def test_a_probability_is_never_written_as_certain() -> None:
+    shares = (0.0, 0.0004, 0.0005, 0.288, 0.9994, 0.9996, 1.0)
+    assert [numerals.probability(share) for share in shares] == [
+        "< 0.1 %",
+        "< 0.1 %",
+        "0.1 %",
+        "28.8 %",
+        "99.9 %",
+        "> 99.9 %",
+        "> 99.9 %",
+    ]

@@ -93,6 +93,15 @@ def test_a_study_that_kept_to_its_plan_has_an_uncorrected_primary_arm(tmp_path: 
     assert "Exploratory" not in text
 
 
+def test_a_plan_whose_file_is_not_here_proves_nothing(tmp_path: Path) -> None:
+    study(tmp_path, [write_plan(tmp_path)])
+    (tmp_path / "plan.json").unlink()
+    text = as_markdown(report_runs([tmp_path]))
+    assert "Its file is not here: missing runs cannot be named." in text
+    assert "without a registered plan that would prove it" in text
+    assert "stated before the runs" not in text
+
+
 def test_without_a_registered_plan_it_is_exploratory(tmp_path: Path) -> None:
     for record in make_arm("baseline", BASELINE_LOSSES) + make_arm("oelm", shifted((0.0, 0.01, 0.0))):
         write_run(tmp_path / f"{record.method}-{record.config.seed}", record)
@@ -145,6 +154,27 @@ def test_seeds_that_were_added_after_the_runs_are_named_and_not_judged(tmp_path:
     report = report_runs([tmp_path])
     assert finding(report, "oelm").arm.seeds == (0, 1, 2)
     assert "Runs beyond the plan, which are not judged: 6 (baseline-seed3, " in as_markdown(report)
+
+
+def test_seeds_that_were_run_beside_the_study_are_not_judged_either(tmp_path: Path) -> None:
+    study(tmp_path, [write_plan(tmp_path)])
+    for method in METHODS:
+        for record in make_arm(method, {7: 2.5}):
+            write_run(tmp_path / "beside" / method, record)
+    report = report_runs([tmp_path])
+    assert {arm.seeds for arm in report.groups[0].arms} == {(0, 1, 2)}
+    assert confidence(report, "oelm") == 0.95
+    assert "Runs beyond the plan, which are not judged: 3 (baseline-seed7, " in as_markdown(report)
+
+
+def test_runs_under_several_plans_have_no_uncorrected_arm(tmp_path: Path) -> None:
+    study(tmp_path / "one", [write_plan(tmp_path)], seeds=(0, 1, 2))
+    other = tmp_path / "two"
+    other.mkdir()
+    study(other, [write_plan(other, seeds=(3, 4), registered_at="2026-02-01T00:00:00Z")], seeds=(3, 4))
+    report = report_runs([tmp_path])
+    assert not report.groups[0].comparisons[0].terms.is_fixed
+    assert "These runs were made under several plans: all arms corrected." in as_markdown(report)
 
 
 @pytest.mark.parametrize(("looks", "seeds", "level"), [(1, (0, 1, 2), 0.95), (2, (0, 1, 2, 3, 4), 0.975)])

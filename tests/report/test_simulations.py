@@ -130,7 +130,7 @@ def test_twin_always_pooling_is_wrong_for_clusters() -> None:
     assert pooled_wrong_somewhere(clustered((0, 0, 1, 1, 1, 1, 1, 1, 1))) > 0.07
 
 
-@pytest.mark.parametrize(("arms", "seeds"), [(5, 3), (9, 3), (9, 5)])
+@pytest.mark.parametrize(("arms", "seeds"), [(5, 3), (9, 3)])
 @pytest.mark.parametrize("freedom", [2, 3])
 def test_it_is_rare_with_heavy_tails(arms: int, seeds: int, freedom: int) -> None:
     generator = np.random.default_rng([arms, seeds, freedom])
@@ -215,7 +215,7 @@ def wrong_on_some_data(questions: list[Question], truths: tuple[float, ...], *, 
     return float(np.any(wrong, axis=0).mean())
 
 
-@pytest.mark.parametrize("truths", [(MARGIN,) * 8, (MARGIN, *(0.0,) * 7), (MARGIN,) * 4 + (0.0,) * 4])
+@pytest.mark.parametrize("truths", [(MARGIN,) * 8, (MARGIN, *(0.0,) * 7)])
 def test_on_eight_data_sets_a_wrong_claim_anywhere_is_rare(truths: tuple[float, ...]) -> None:
     assert wrong_on_some_data(data_sets(truths), truths, together=True) <= 0.05 + MONTE_CARLO
 

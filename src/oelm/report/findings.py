@@ -15,7 +15,7 @@ from oelm.config.record import Evaluation, Record
 from oelm.report.arms import NO_SETTING, Arm, choose_control, study_of
 from oelm.report.confounds import Confound, confounds_between
 from oelm.report.contrasts import CONFIDENCE, Floats, seeds_to_decide
-from oelm.report.record_files import Registration
+from oelm.report.record_files import Registration, have_several_plans
 from oelm.report.verdicts import (
     PAIRS_FOR_VERDICT,
     Estimates,
@@ -88,7 +88,7 @@ class Change:
     """Something that is judged by and that is not what was fixed before the runs."""
 
     what: str
-    """`margin` or `primary`."""
+    """`margin`, `primary`, or `plan` where there are several."""
     before: str
     now: str
 
@@ -241,6 +241,8 @@ def terms_of(arms: Sequence[Arm], plan: Registration | None, margin: float | Non
     changes = [Change("margin", _said(before[0]), _said(now[0]))] if now[0] != before[0] else []
     if now[1] != before[1]:
         changes.append(Change("primary", _said(before[1]), _said(now[1])))
+    if have_several_plans([record for arm in arms for record in arm.records]):
+        changes.append(Change("plan", "", ""))
     return Terms(now[0], now[1], tuple(changes), plan)
 
 
@@ -378,7 +380,7 @@ def criterion_of(measure: Measure, margin: float | None) -> float:
     if not margin > 1 or not measure.accepts(limit):
         most = "" if measure.sign > 0 else " and below 2"
         raise ConfigError(
-            f"margin {margin:g} is not a {measure.name} ratio above 1{most}",
+            f"margin {margin:g} is not a ratio of {measure.name} above 1{most}",
             "give what to accept, such as 1.05 for 5 % worse",
         )
     return limit

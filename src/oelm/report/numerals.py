@@ -90,6 +90,13 @@ def percent(share: float | None) -> str:
     return NOTHING if share is None else f"{round(100 * share, 1) + 0.0:.1f} %"
 
 
+def probability(share: float | None) -> str:
+    """A probability in percent; nothing that is measured is certain."""
+    if share is None or 0.0005 <= share < 0.9995:
+        return percent(share)
+    return "< 0.1 %" if share < 0.5 else "> 99.9 %"
+
+
 def milliseconds(seconds: float | None) -> str:
     """Three digits of milliseconds."""
     return NOTHING if seconds is None else _three_digits(1000 * seconds)

@@ -13,7 +13,7 @@ from oelm.config.consistency import contradiction, disagreement
 from oelm.config.evaluated import EVALUATION_FILE, EvaluationFile
 from oelm.config.record import Record, RunState, StateFile, opened
 from oelm.config.registered import AMENDMENTS, PLAN_FILE, RegisteredPlan, file_digest
-from oelm.config.settings import parse
+from oelm.config.settings import fingerprint, parse
 from oelm.config.study_role import PlanStamp
 
 RECORD = "record.json"
@@ -165,20 +165,36 @@ def registrations(records: Sequence[Record], plans: Mapping[str, FoundPlan]) -> 
     for record in records:
         if record.source == "measured":
             groups.setdefault(_study_and_plan(record), []).append(record)
-    return tuple(_registration(study, group, plans) for (study, _), group in groups.items())
+    planned = _planned_settings(records)
+    return tuple(
+        _registration(study, group, plans)
+        if digest
+        else Registration(study, len(group), None, added=tuple(_run_name(r) for r in group if _is_beside(r, planned)))
+        for (study, digest), group in groups.items()
+    )
 
 
 def within_plan(records: Sequence[Record], found: Sequence[Registration]) -> list[Record]:
-    """The records without those that a plan does not provide for."""
+    """The records without those that a plan does not provide for, or that were made beside it for one of its arms."""
     added: dict[tuple[str | None, str | None], tuple[str, ...]]
-    added = {(each.study, each.plan.digest if each.plan else None): each.added for each in found}
-    return [record for record in records if _run_name(record) not in added.get(_study_and_plan(record), ())]
+    added = {(each.study, each.plan.digest): each.added for each in found if each.plan}
+    planned = _planned_settings(records)
+    return [
+        record
+        for record in records
+        if not _is_beside(record, planned) and _run_name(record) not in added.get(_study_and_plan(record), ())
+    ]
 
 
 def registration_of(records: Sequence[Record], found: Sequence[Registration]) -> Registration | None:
     """The one under which all these runs were made; None where there is none, or several."""
     keys = {_study_and_plan(record) for record in records}
     return next((each for each in found if each.plan and keys == {(each.study, each.plan.digest)}), None)
+
+
+def have_several_plans(records: Sequence[Record]) -> bool:
+    """Whether runs of one experiment were made under different plans: then none of them fixed what is judged."""
+    return len({stamp.digest for record in records if (stamp := _stamp(record))}) > 1
 
 
 def find_plans(paths: Sequence[Path], records: Sequence[Record]) -> dict[str, FoundPlan]:
@@ -196,15 +212,13 @@ def find_plans(paths: Sequence[Path], records: Sequence[Record]) -> dict[str, Fo
 
 def _registration(study: str | None, group: Sequence[Record], plans: Mapping[str, FoundPlan]) -> Registration:
     stamps = [stamp for record in group if (stamp := _stamp(record))]
-    if not stamps:
-        return Registration(study, len(group), None)
     last = max(stamps, key=lambda stamp: len(stamp.amendments))
     digests = (last.digest, *last.amendments)
     if not all(digest in plans for digest in digests):  # what an amendment changed cannot be seen
         return Registration(study, len(group), last, is_first=last.runs_before == 0 and not last.amendments)
     folder, first, *amended = plans[last.digest].folder, *(plans[digest].plan for digest in digests)
     planned = _planned_runs(first, amended)
-    made = {name for record in group if (name := _run_name(record))}
+    made = set(map(_run_name, group))
     missing = tuple(name for name in planned if name not in made)
     ended = {name: how_it_ended(folder / "final" / name) for name in missing}
     cells = {record.config.study.cell for record in group if record.config.study}
@@ -250,7 +264,21 @@ def _study_and_plan(record: Record) -> tuple[str | None, str | None]:
 def _run_name(record: Record) -> str:
     """As the plan calls it."""
     study = record.config.study
-    return f"{study.cell}-seed{record.config.seed}" if study and study.cell else ""
+    return f"{study.cell if study and study.cell else record.method}-seed{record.config.seed}"
+
+
+def _planned_settings(records: Sequence[Record]) -> set[str]:
+    """Of the arms that have runs under a plan."""
+    return {_settings(record) for record in records if _stamp(record)}
+
+
+def _is_beside(record: Record, planned: set[str]) -> bool:
+    """Whether a run without a plan would be a further seed of an arm that has one."""
+    return bool(planned) and not _stamp(record) and _settings(record) in planned
+
+
+def _settings(record: Record) -> str:
+    return fingerprint([record.task, record.source, {**record.config.numbers(), "seed": None}])
 
 
 def _plan_files(paths: Sequence[Path]) -> Iterable[Path]:

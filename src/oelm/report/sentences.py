@@ -64,7 +64,7 @@ def finding_remarks(found: Finding, say: Texts) -> tuple[str, ...]:
     remarks, estimate = [], found.estimate
     if estimate is not None and estimate.smallest_criterion is not None:
         smallest = numerals.on_scale(estimate.smallest_criterion, estimate.scale, found.measure)
-        remarks.append(say("smallest", value=smallest, within=numerals.percent(estimate.within)))
+        remarks.append(say("smallest", value=smallest, within=numerals.probability(estimate.within)))
     if estimate is not None and estimate.other is not None:
         lower, upper = (numerals.on_scale(end, estimate.scale, found.measure).text for end in estimate.other)
         text = "own_interval" if estimate.model is Model.POOLED else "variances_differ"
@@ -74,7 +74,8 @@ def finding_remarks(found: Finding, say: Texts) -> tuple[str, ...]:
         count = say("over", number=MOST_SEEDS) if found.more_seeds is None else found.more_seeds
         remarks.append(say("more_seeds" if looks > 1 else "more_seeds_new_plan", count=count, looks=looks))
     if found.is_primary and found.verdict is not Verdict.NO_VERDICT:
-        registered = "primary_remark" if found.terms.plan else "primary_unregistered"
+        plan = found.terms.plan
+        registered = "primary_remark" if plan and plan.missing is not None else "primary_unregistered"
         remarks.append(say(registered if found.terms.is_fixed else "primary_after"))
     remarks += [say("confound", confound=confound_phrase(each, say)) for each in found.confounds]
     if found.missing and found.arm.source == "measured":
@@ -268,7 +269,8 @@ def _figure(found: Finding, say: Texts) -> str:
 def _registered(found: Registration, say: Texts) -> str:
     plan = found.plan
     if plan is None:
-        return say("exploratory")
+        beside = [say("added_runs", count=len(found.added), runs=_first(found.added, say))] if found.added else []
+        return " ".join([say("exploratory"), *beside])
     commit, before = (plan.git_commit or "?")[:12], say("registered_first")
     if plan.runs_before:
         before = say("registered_late", runs=plan.runs_before)

@@ -206,6 +206,10 @@ TEXTS: dict[str, tuple[str, str]] = {
         "The primary arm was chosen after the runs (before: {before}; now: {now}): all arms corrected.",
         "主要实验组在运行之后才选定（此前：{before}；现在：{now}）：所有组均校正。",
     ),
+    "after.plan": (
+        "These runs were made under several plans: all arms corrected.",
+        "这些运行属于多个登记的计划：所有组均校正。",
+    ),
     "after.margin": (
         "The margin was chosen after the runs (before: {before}; now: {now}): all arms corrected.",
         "界限在运行之后才选定（此前：{before}；现在：{now}）：所有组均校正。",

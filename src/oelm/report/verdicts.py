@@ -159,9 +159,13 @@ def judge(
 
 def judge_all(questions: Sequence[Question]) -> list[list[Judgement | None]]:
     """The same for several measures or experiments, all of them as one family."""
+    pools = [_pool_of(question) for question in questions]
     chosen = [
-        [None if control is None else _chosen(question, arm, control) for arm, control in enumerate(question.controls)]
-        for question in questions
+        [
+            None if control is None else _chosen(question, arm, control, pool)
+            for arm, control in enumerate(question.controls)
+        ]
+        for question, pool in zip(questions, pools, strict=True)
     ]
     levels = _confidences(questions, chosen)
     return [
@@ -266,19 +270,36 @@ def _without_error(mean: Floats) -> Contrast:
     return Contrast(np.asarray(mean), nothing, nothing)
 
 
-def _chosen(question: Question, arm: int, control: int) -> _Chosen | None:
+@dataclass(frozen=True)
+class _Pool:
+    """What the pooled model is fitted to, and whether it fits."""
+
+    blocks: Blocks
+    values: Floats
+    is_rejected: Flags
+
+
+def _pool_of(question: Question) -> _Pool | None:
+    runs = question.sample.runs
+    if question.measure.per == "example" or (blocks := blocks_of(runs, question.negative)) is None:
+        return None
+    values = runs[..., blocks.arms, :][..., blocks.seeds]
+    return _Pool(blocks, values, contrasts.is_not_additive(values))
+
+
+def _chosen(question: Question, arm: int, control: int, pool: _Pool | None) -> _Chosen | None:
     if question.measure.per == "example":
         return _chosen_by_examples(question.sample, arm, control, question.measure)
-    return _chosen_by_runs(question, arm, control)
+    return _chosen_by_runs(question.sample.runs, arm, control, pool)
 
 
 def _present(runs: Floats) -> Flags:
     return np.asarray(~np.isnan(runs.reshape(-1, *runs.shape[-2:])[0]))
 
 
-def _chosen_by_runs(question: Question, arm: int, control: int) -> _Chosen | None:
+def _chosen_by_runs(runs: Floats, arm: int, control: int, pool: _Pool | None) -> _Chosen | None:
     """Paired differences, with the scatter of all arms where it is alike."""
-    runs, present_AS = question.sample.runs, _present(question.sample.runs)
+    present_AS = _present(runs)
     common = present_AS[arm] & present_AS[control]
     pairs = np.asarray(common.sum())
     if pairs == 0:
@@ -286,16 +307,15 @@ def _chosen_by_runs(question: Question, arm: int, control: int) -> _Chosen | Non
     differences, own = runs[..., arm, common] - runs[..., control, common], np.asarray(Model.PAIRED.value)
     if pairs < PAIRS_FOR_INTERVAL:
         return _Chosen(_without_error(differences.mean(axis=-1)), pairs, own)
-    paired, blocks = contrasts.paired_contrast(differences), blocks_of(runs, question.negative)
-    if blocks is None or arm not in blocks.arms or control not in blocks.arms:
+    paired = contrasts.paired_contrast(differences)
+    if pool is None or arm not in pool.blocks.arms or control not in pool.blocks.arms:
         return _Chosen(paired, pairs, own)
-    complete = runs[..., blocks.arms, :][..., blocks.seeds]
-    places = blocks.arms.index(arm), blocks.arms.index(control)
-    pooled = contrasts.pooled_contrast(complete, *places)
-    differ = contrasts.variances_differ(complete, *places) | contrasts.is_not_additive(complete)
+    places = pool.blocks.arms.index(arm), pool.blocks.arms.index(control)
+    pooled = contrasts.pooled_contrast(pool.values, *places)
+    differ = contrasts.variances_differ(pool.values, *places) | pool.is_rejected
     return _Chosen(
         contrast=contrasts.where(differ, paired, pooled),
-        pairs=np.where(differ, pairs, len(blocks.seeds)),
+        pairs=np.where(differ, pairs, len(pool.blocks.seeds)),
         model=np.where(differ, Model.PAIRED.value, Model.POOLED.value),
         other=contrasts.where(differ, pooled, paired),
     )
