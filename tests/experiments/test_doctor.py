@@ -17,6 +17,7 @@ STUDIES = [ROOT / "experiments" / f"{name}.yaml" for name in ("cpu/quick", "orig
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # torch.compile warns of itself, and here a warning would be an error
 def test_a_whole_examination(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
