@@ -82,9 +82,9 @@ class TrainRequest(RunRequest):
 
 
 class ProbeRequest(TrainRequest):
-    """A GPT from scratch on a probe: small, and fast enough to be solved in minutes."""
+    """A small GPT from scratch on a probe."""
 
-    layers: Count = 2
+    layers: Count = 3
     width: Count = 64
     heads: Count = 2
     lr: float = 3e-3
