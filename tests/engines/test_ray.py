@@ -83,19 +83,6 @@ def test_a_ray_of_its_own_is_started_and_gone_with_the_coordinator(commands: Cal
     assert "1 interrupted" in study.end("status").out
 
 
-def test_one_run_on_two_nodes_saves_when_asked_and_ends(ray: RayCluster, commands: Callable[..., Commands]) -> None:
-    train = {"processes": 2, "batch_size": 1}
-    study = commands(arms=["oelm"], train=train, resources={"gpus": 0, "nodes": 2})
-    (run,) = final_of(study.study, study.out)
-    process = study.start("run", "--on=ray")
-    until(lambda: steps_saved(run), alive=process.process.is_alive)
-    assert "asked to save" in study.end("stop", "oelm").out
-    assert process.ended().code == 2
-    assert "1 interrupted" in study.end("status").out
-    study.end("run", "--on=ray")
-    assert RunFolder(run.folder).record().sessions == 2
-
-
 def test_what_the_cluster_could_never_start_is_refused_before_any_work(
     ray: RayCluster, commands: Callable[..., Commands]
 ) -> None:

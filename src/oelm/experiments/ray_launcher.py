@@ -55,7 +55,9 @@ class RayLauncher:
         return max(1, room // nodes)
 
     def refuse(self, processes: int) -> None:
-        """What no node, or not enough nodes, could ever take."""
+        """What no node could ever take; one run on several nodes has not been made to work with Ray."""
+        if self._resources.nodes > 1:
+            raise ConfigError("a run on Ray has one node", "leave `nodes` out of `resources`, or use --on slurm")
         need = self._need(processes)
         fitting = sum(all(node.get(kind, 0) >= amount for kind, amount in need.items()) for node in self._nodes())
         if fitting < self._resources.nodes:
