@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 VERBS = {
     "quickstart": "Train five methods with paired seeds on the built-in corpus and say whether freezing cost quality.",
+    "doctor": "Check this machine in ten minutes: devices, precisions, resume, data parallel; hours of each study.",
     "prepare": "Turn text into token files. Interrupted, the same command goes on where it stopped.",
     "train": "Train one model. Under torchrun every process takes part: torchrun --nproc-per-node 2 -m oelm train ...",
     "finetune": "Fine-tune a model on labelled text: chosen on a hold-out of train, evaluated once.",

@@ -46,7 +46,7 @@ def run(config: RunConfig, folder: Path, *, resume: bool, console: Console) -> R
         with start_up():
             _leader_first(runtime, lambda: held.enter_context(files.opened(config, resume=resume)))
             _leader_first(runtime, lambda: require_whole_data(config))
-            engine = _engine(config, subject, runtime)
+            engine = engine_of(config, subject, runtime)
             checkpoints = Checkpoints(files.checkpoint_folder, config.fingerprint)
             _leader_first(runtime, lambda: _opening_files(config, files, checkpoints, subject, runtime, console))
             progress = _progress(files, checkpoints, subject, engine)
@@ -81,7 +81,8 @@ def _require_processes(config: RunConfig, runtime: Runtime) -> None:
         )
 
 
-def _engine(config: RunConfig, subject: Subject, runtime: Runtime) -> Engine:
+def engine_of(config: RunConfig, subject: Subject, runtime: Runtime) -> Engine:
+    """The engine that trains what the config describes."""
     if config.machine.checkpoint_activations:
         subject.model.gradient_checkpointing_enable()  # type: ignore[operator]  # ours and transformers' alike
     return Engine(

@@ -1,0 +1,99 @@
+"""`oelm doctor`: what works on this machine, how fast it is, and how long each study would take here."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from typer import Argument, Exit, Option
+
+from oelm.base.errors import ConfigError
+from oelm.base.files import make_folder, read_json, write_text
+from oelm.config.settings import parse
+
+if TYPE_CHECKING:
+    from oelm.config.doctor import DoctorRecord
+
+_SHIPPED = "experiments/*/*.yaml"
+_COLOURS = {"works": "green", "not here": "dim", "failed": "bold red"}
+
+
+def doctor(
+    studies: Annotated[list[Path] | None, Argument(help=f"Studies to predict. \\[default: {_SHIPPED}]")] = None,
+    out: Annotated[Path, Option(help="The record: send it to us with a question.")] = Path("doctor.json"),
+    device: Annotated[str, Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    show: Annotated[bool, Option("--show", help="Print the record that --out names; nothing is run.")] = False,
+) -> None:
+    """Check this machine in ten minutes: devices, precisions, resume, data parallel; hours of each study.
+
+    Exit code 1 if something that should work does not.
+    """
+    from oelm.config.doctor import DoctorRecord
+
+    if show:
+        record = parse(DoctorRecord, read_json(out), str(out))
+    else:
+        record = _examined(studies or sorted(Path().glob(_SHIPPED)), device, out)
+    _print(record, Console())
+    if not show:
+        Console().print(f"record: {out}", highlight=False, soft_wrap=True)
+    if record.failed:
+        raise Exit(1)
+
+
+def _examined(studies: list[Path], device: str, out: Path) -> "DoctorRecord":
+    from oelm.experiments.doctor import examine
+    from oelm.train.stopping import Interrupted
+
+    missing = [str(path) for path in studies if not path.is_file()]
+    if missing:
+        raise ConfigError(f"there is no study {missing[0]}", "check the path")
+    make_folder(out.parent)  # what cannot be written is refused before it is measured
+    try:
+        with Console(stderr=True).status("looking at the machine") as status:
+            record = examine(studies, device, status.update)
+    except Interrupted as interrupted:
+        raise Exit(interrupted.exit_code) from interrupted
+    write_text(out, record.model_dump_json(indent=2) + "\n")
+    return record
+
+
+def _print(record: "DoctorRecord", console: Console) -> None:
+    from oelm.experiments.tables import written_bytes, written_seconds
+
+    made = record.environment
+    console.print(
+        f"oelm {made.oelm}, Python {made.python}, PyTorch {made.torch}, {record.system}, {record.cores} cores, "
+        f"{made.device}; {written_seconds(record.seconds)}",
+        highlight=False,
+    )
+    checks = _table("check", "", "what was seen")
+    for check in record.checks:
+        checks.add_row(check.name, f"[{_COLOURS[check.outcome]}]{check.outcome.value}[/]", check.note)
+    speeds = _table("size", "precision", "sequences", "ms/step", "tokens/s", "TFLOP/s", "peak memory")
+    for speed in record.speeds:
+        speeds.add_row(
+            speed.size,
+            speed.precision.value,
+            str(speed.sequences),
+            f"{1000 * speed.step_seconds:,.0f}",
+            f"{speed.tokens_per_second:,.0f}",
+            f"{speed.flops_per_second / 1e12:.3g}",
+            written_bytes(speed.peak_bytes),
+        )
+    studies = _table("study", "runs", "one after the other", "predicted by")
+    for each in record.studies:
+        time = "not known" if each.hours is None else written_seconds(3600 * each.hours)
+        devices = f" (a run takes {each.devices} devices)" if each.devices > 1 else ""
+        studies.add_row(each.study, str(each.runs), time + devices, each.by)
+    for table in (checks, speeds, studies):
+        if table.row_count:
+            console.print(table)
+
+
+def _table(*headings: str) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    return table
