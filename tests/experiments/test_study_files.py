@@ -199,6 +199,21 @@ def test_a_fair_study_treats_all_arms_alike(name: str) -> None:
     assert len({run.config.model_copy(update=same).model_dump_json() for run in final}) == 1
 
 
+def test_the_small_versions_of_the_follow_ups_share_one_set_of_baseline_runs() -> None:
+    """Equal fingerprints but for the learning rate, which each study chooses by the same rule."""
+    found = set()
+    for name in ("freeze-ratios", "unfreezing", "sizes", "layer-lr", "warmup"):
+        assert study(f"cpu/{name}").tuning == study("cpu/sizes").tuning
+        wanted = [
+            run.config
+            for run in planned(f"cpu/{name}")[1]
+            if (run.config.method.name, run.config.model.width, run.config.optim.warmup_steps) == ("baseline", 128, 30)
+        ]
+        assert [config.seed for config in wanted] == [0, 1, 2]
+        found |= {config.fingerprint for config in wanted}
+    assert len(found) == 3
+
+
 # --- counts ------------------------------------------------------------------------------------------------------
 
 MEDIUM_512 = {
