@@ -17,9 +17,11 @@ from oelm.train.engine import Engine
 from oelm.train.folder import RunFolder
 from oelm.train.loss_scale import LossScale
 from oelm.train.record import read_events
+from train.processes import parallel
 from train.test_resume import stopped_at
 from train.toys import (
     engine_for,
+    flags,
     gradients,
     last_weights,
     timeless_events,
@@ -151,3 +153,17 @@ def test_a_run_that_diverges_in_float16_stops(tmp_path: Path) -> None:
         trained(tiny_config("oelm", precision=Precision.FLOAT16, lr=1e6, warmup_steps=0), tmp_path / "run")
     assert not LossScale(1.0).exhausted
     assert LossScale(0.5).exhausted
+
+
+@pytest.mark.slow
+def test_two_processes_scale_and_skip_alike(tmp_path: Path) -> None:
+    settings = {"method": "oelm", "steps": 20, "save_every": 10}
+    for run in parallel([*flags(**settings, out_dir=tmp_path / "two", batch_size=1), "--fp16"]):
+        ended = run.ended()
+        assert ended.code == 0, ended.err
+    alone = trained(tiny_config(**settings, precision=Precision.FLOAT16), tmp_path / "one")  # type: ignore[arg-type]
+    record = RunFolder(tmp_path / "two").record()
+    assert (record.fingerprint, record.skipped_steps) == (alone.fingerprint, alone.skipped_steps)
+    assert record.loss == pytest.approx(alone.loss, rel=5e-3)
+    one, two = (read_json(tmp_path / name / "checkpoint/step-00000020/training.json") for name in ("one", "two"))
+    assert one["progress"]["loss_scale"] == two["progress"]["loss_scale"]
