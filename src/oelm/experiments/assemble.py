@@ -47,6 +47,7 @@ def run(config: RunConfig, folder: Path, *, resume: bool, console: Console) -> R
             _leader_first(runtime, lambda: held.enter_context(files.opened(config, resume=resume)))
             _leader_first(runtime, lambda: require_whole_data(config))
             engine = engine_of(config, subject, runtime)
+            held.callback(engine.release)
             checkpoints = Checkpoints(files.checkpoint_folder, config.fingerprint)
             _leader_first(runtime, lambda: _opening_files(config, files, checkpoints, subject, runtime, console))
             progress = _progress(files, checkpoints, subject, engine)

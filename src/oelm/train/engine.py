@@ -203,6 +203,15 @@ class Engine:
         if self.runtime.world > 1:
             dist.barrier()
 
+    def release(self) -> None:
+        """Let go of the data-parallel wrap, whose reducer must not outlive the process group.
+
+        As the group's last owner it would join gloo's thread while it holds Python's lock, which that thread may want.
+        """
+        self._wrapped = None
+        if self.runtime.world > 1:
+            gc.collect()
+
     # --- state -----------------------------------------------------------------------------------------------------
 
     def moments(self) -> Moments:
