@@ -88,6 +88,6 @@ def test_what_the_cluster_could_never_start_is_refused_before_any_work(
 ) -> None:
     study = commands(resources={"gpus": 1})
     refused = study.end("run", "--on=ray", code=2)
-    assert "needs 1 node with 1 CPU and 1 GPU, and the Ray cluster has 0" in refused.err
+    assert "needs a node with 1 CPU and 1 GPU, and the Ray cluster has none" in refused.err
     assert "gpus: 0" in refused.err
     assert not list(study.out.rglob("config.yaml"))

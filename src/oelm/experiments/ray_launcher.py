@@ -8,11 +8,9 @@ which resumes on another node from the folder that they share. Tasks end with th
 import ctypes
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +24,6 @@ _SET_DEATH_SIGNAL = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
 
 
-@dataclass(frozen=True)
-class _Tasks:
-    """The tasks of a run, one per node, and the room that was reserved for them."""
-
-    references: list[Any]
-    group: Any | None = None
-
-
 class RayLauncher:
     """Submits to a Ray cluster."""
 
@@ -43,28 +33,25 @@ class RayLauncher:
     def __init__(self, resources: Resources) -> None:
         self._ray = _started_ray()
         self._resources = resources
-        self._tasks: dict[str, _Tasks] = {}
+        self._tasks: dict[str, Any] = {}
         self._submitted = 0
         self.description = f"Ray, {_counted(len(self._nodes()), 'node')}"
 
     def capacity(self) -> int:
-        """How many runs, of one process per node, there is room for if nobody else uses the cluster; at least one."""
-        nodes = self._resources.nodes
-        need = self._need(nodes)
+        """How many runs of one process there is room for if nobody else uses the cluster; at least one."""
+        need = self._need(1)
         room = sum(min(int(node.get(kind, 0) // amount) for kind, amount in need.items()) for node in self._nodes())
-        return max(1, room // nodes)
+        return max(1, room)
 
     def refuse(self, processes: int) -> None:
         """What no node could ever take; one run on several nodes has not been made to work with Ray."""
         if self._resources.nodes > 1:
             raise ConfigError("a run on Ray has one node", "leave `nodes` out of `resources`, or use --on slurm")
         need = self._need(processes)
-        fitting = sum(all(node.get(kind, 0) >= amount for kind, amount in need.items()) for node in self._nodes())
-        if fitting < self._resources.nodes:
+        if not any(all(node.get(kind, 0) >= amount for kind, amount in need.items()) for node in self._nodes()):
             wanted = " and ".join(f"{amount:g} {kind}" for kind, amount in need.items())
             raise ConfigError(
-                f"a run of {_counted(processes, 'process')} needs {_counted(self._resources.nodes, 'node')} with "
-                f"{wanted}, and the Ray cluster has {fitting}",
+                f"a run of {_counted(processes, 'process')} needs a node with {wanted}, and the Ray cluster has none",
                 "change `resources` in the study or the profile (gpus: 0 trains on CPUs), or add nodes to the cluster",
             )
 
@@ -73,74 +60,40 @@ class RayLauncher:
         return True
 
     def submit(self, folders: Sequence[Path], processes: int) -> list[Job]:
-        """One task, or one per node in a placement group."""
+        """One task on one node."""
         (folder,) = folders
-        nodes, per_node = self._resources.nodes, processes // self._resources.nodes
-        start = (str(folder.resolve()), per_node, str(Path.cwd()), self._environment())
+        start = (str(folder.resolve()), processes, str(Path.cwd()), self._environment())
         need = self._need(processes)
         options = {"num_cpus": need["CPU"], "num_gpus": need.get("GPU", 0), "max_retries": 0}
         if "memory" in need:
             options["memory"] = need["memory"]
-        if nodes == 1:
-            tasks = _Tasks([self._ray.remote(_work).options(**options).remote(*start)])
-        else:
-            tasks = self._spread(start, need, options)
+        task = self._ray.remote(_work).options(**options).remote(*start)
         self._submitted += 1
         job = Job(f"{self._ray.get_runtime_context().get_job_id()}/{self._submitted}", "ray")
-        self._tasks[job.id] = tasks
+        self._tasks[job.id] = task
         return [job]
 
     def state(self, job: Job) -> JobState:
         """Tasks of a coordinator that is gone are gone with it."""
-        tasks = self._tasks.get(job.id)
-        if tasks is None:
+        task = self._tasks.get(job.id)
+        if task is None:
             return JobState.ENDED
-        ended, _ = self._ray.wait(tasks.references, num_returns=len(tasks.references), timeout=0)
-        if len(ended) < len(tasks.references):
-            return JobState.ALIVE
-        if tasks.group is not None:
-            self._ray.util.remove_placement_group(tasks.group)
-            self._tasks[job.id] = _Tasks(tasks.references)
-        return JobState.ENDED
+        ended, _ = self._ray.wait([task], timeout=0)
+        return JobState.ENDED if ended else JobState.ALIVE
 
     def stop(self, job: Job) -> None:
-        """Take its tasks from the queue, or let SIGTERM reach its run, which saves and ends."""
-        for reference in self._tasks[job.id].references:
-            self._ray.cancel(reference, force=False)
+        """Take its task from the queue, or let SIGTERM reach its run, which saves and ends."""
+        self._ray.cancel(self._tasks[job.id], force=False)
 
     def why_waiting(self) -> str:
         """There is always room in the queue."""
         return "the Ray cluster is full"
 
-    def _spread(self, start: tuple[Any, ...], need: Mapping[str, float], options: Mapping[str, Any]) -> _Tasks:
-        """A task on each of several nodes, whose processes meet on the first."""
-        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
-
-        group = self._ray.util.placement_group([dict(need)] * self._resources.nodes, strategy="STRICT_SPREAD")
-
-        def on(node: int) -> PlacementGroupSchedulingStrategy:
-            return PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=node)
-
-        first = {"num_cpus": 0, "max_retries": 0, "scheduling_strategy": on(0)}
-        endpoint = self._ray.remote(_free_endpoint).options(**first).remote()
-        work = self._ray.remote(_work)
-        references = [
-            work.options(**options, scheduling_strategy=on(node)).remote(*start, self._resources.nodes, endpoint)
-            for node in range(self._resources.nodes)
-        ]
-        return _Tasks(references, group)
-
     def _need(self, processes: int) -> dict[str, float]:
-        """Of each node, as Ray counts it."""
-        nodes = self._resources.nodes
-        if processes % nodes:
-            raise ConfigError(
-                f"{processes} processes cannot be divided among {nodes} nodes",
-                "make `processes` of the study a multiple of `nodes` in its `resources`",
-            )
-        need = {"CPU": float(self._resources.cpus * processes // nodes)}
+        """What a run needs of a node, as Ray counts it."""
+        need = {"CPU": float(self._resources.cpus * processes)}
         if self._resources.gpus:
-            need["GPU"] = float(processes // nodes)
+            need["GPU"] = float(processes)
         if self._resources.memory_bytes is not None:
             need["memory"] = float(self._resources.memory_bytes)
         return need
@@ -166,16 +119,12 @@ def _started_ray() -> Any:
     return ray
 
 
-def _work(
-    folder: str, processes: int, cwd: str, environment: Mapping[str, str], nodes: int = 1, endpoint: str = ""
-) -> int:
+def _work(folder: str, processes: int, cwd: str, environment: Mapping[str, str]) -> int:
     """The body of a task: the run's process, which is asked to save when the task is cancelled or its worker dies."""
-    several = [f"--nnodes={nodes}", "--rdzv-backend=c10d", f"--rdzv-endpoint={endpoint}"]
-    meet = several if nodes > 1 else ["--standalone"]
     gpus = {name: value for name, value in os.environ.items() if name == "CUDA_VISIBLE_DEVICES" and value}
     with RunFolder(Path(folder)).console_file.open("ab") as log:
         child = subprocess.Popen(
-            worker_command(folder, processes, meet),
+            worker_command(folder, processes, ["--standalone"]),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -197,16 +146,6 @@ def _work(
 def _end_with_parent() -> None:
     """SIGTERM when the Ray worker dies: its share of the node is free then, and another run may come."""
     ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGTERM)
-
-
-def _free_endpoint() -> str:
-    """An address on this node that is free now."""
-    import ray
-
-    host = ray.util.get_node_ip_address()
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        return f"{host}:{probe.getsockname()[1]}"
 
 
 def _counted(number: int, thing: str) -> str:
