@@ -22,5 +22,5 @@ def test_labelled_tables_to_a_result_in_a_folder_of_its_own(
     assert RunFolder(Path("runs/praise/gpt/oelm-seed1")).finished
     said = " ".join(capsys.readouterr().out.split())
     assert "dev, last (step" in said
-    assert "dev, best by hold-out loss (step" in said
+    assert "dev, best by validation loss (step" in said
     assert "macro F1" in said

@@ -37,7 +37,7 @@ def test_a_whole_examination(
         ("medium-512", "float32"),
     ]
     quick, m512, bert = record.studies
-    assert (quick.study, quick.runs, m512.runs, m512.devices, bert.runs) == ("cpu/quick", 18, 2, 2, 3)
+    assert (quick.study, quick.runs, m512.runs, m512.devices, bert.runs) == ("cpu/quick", 24, 2, 2, 3)
     assert quick.hours is not None
     assert m512.hours is not None
     assert bert.hours is not None

@@ -7,7 +7,8 @@ from torch import Tensor
 from oelm.base.runtime import generator_for
 from oelm.config.method import Projection, Scale
 from oelm.method.geometry import cross_head_overlap, gram_error, logit_std, row_norm, unit_rows
-from oelm.method.projections import PROJECTIONS, HeadShape, gain
+from oelm.method.projections import PROJECTIONS, gain
+from oelm.method.weights import HeadShape
 
 SHAPE = HeadShape(4, 6, 24)
 

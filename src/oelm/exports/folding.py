@@ -23,7 +23,8 @@ from oelm.base.errors import ConfigError
 from oelm.config.method import Extras, KeySource, Method
 from oelm.config.model import GPTConfig, Style, query_key_width
 from oelm.method.extras import Exported, Side, rows_of
-from oelm.method.projections import HeadShape, frame_matrix, key_heads
+from oelm.method.projections import frame_matrix, key_heads
+from oelm.method.weights import HeadShape
 
 
 def refuse_unfoldable(config: GPTConfig, method: Method) -> None:

@@ -16,15 +16,13 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
-
-import torch
-import torch.nn.functional as F
-from torch import Generator, Tensor
+from typing import TYPE_CHECKING, Literal
 
 from oelm.config.method import Extras
-from oelm.method.projections import HeadShape
-from oelm.method.weights import Role
+from oelm.method.weights import HeadShape, Role
+
+if TYPE_CHECKING:  # torch is loaded where something is computed: a plan only counts
+    from torch import Generator, Tensor
 
 NORM_EPSILON = 1e-6
 """Added to the mean square under the root of the norm."""
@@ -32,7 +30,7 @@ NORM_EPSILON = 1e-6
 Side = Literal["q", "k"]
 SIDES: tuple[Side, Side] = ("q", "k")
 Size = tuple[int, ...]
-Own = Mapping[str, Tensor]
+Own = Mapping[str, "Tensor"]
 """Attention's own tensors by name."""
 
 
@@ -44,7 +42,7 @@ class ExtraTensor:
     side: Side
     role: Role
     size: Size
-    start: Callable[[Size, Generator], Tensor]
+    start: "Callable[[Size, Generator], Tensor]"
 
 
 class Exported(StrEnum):
@@ -65,7 +63,7 @@ class Extra:
     what: str
     """Its name in messages."""
     tensors: Callable[[Extras, HeadShape], Iterable[ExtraTensor]]
-    enter: Callable[[Side, Tensor, Tensor, Own], Tensor]
+    enter: "Callable[[Side, Tensor, Tensor, Own], Tensor]"
     """Queries or keys y (B, T, H, K) of the input x (B, T, D) after it."""
     exported: Exported
 
@@ -88,9 +86,9 @@ def _low_rank_tensors(extras: Extras, shape: HeadShape) -> Iterator[ExtraTensor]
         yield ExtraTensor(f"{side}_update.up.weight", side, Role.LOW_RANK, (inner, rank), _zeros)
 
 
-def _add_low_rank(side: Side, y_BTHK: Tensor, x_BTD: Tensor, own: Own) -> Tensor:
+def _add_low_rank(side: Side, y_BTHK: "Tensor", x_BTD: "Tensor", own: Own) -> "Tensor":
     down_RD, up_ER = own[f"{side}_update.down.weight"], own[f"{side}_update.up.weight"]
-    return y_BTHK + F.linear(F.linear(x_BTD, down_RD), up_ER).view_as(y_BTHK)
+    return y_BTHK + (x_BTD @ down_RD.T @ up_ER.T).view_as(y_BTHK)
 
 
 def _bias_tensors(_: Extras, shape: HeadShape) -> Iterator[ExtraTensor]:
@@ -98,7 +96,7 @@ def _bias_tensors(_: Extras, shape: HeadShape) -> Iterator[ExtraTensor]:
         yield ExtraTensor(f"{side}_bias_E", side, Role.BIAS, (shape.heads * shape.head_width,), _zeros)
 
 
-def _add_bias(side: Side, y_BTHK: Tensor, _x_BTD: Tensor, own: Own) -> Tensor:
+def _add_bias(side: Side, y_BTHK: "Tensor", _x_BTD: "Tensor", own: Own) -> "Tensor":
     return y_BTHK + own[f"{side}_bias_E"].view(y_BTHK.shape[2:])
 
 
@@ -106,10 +104,12 @@ def _shift_tensors(_: Extras, shape: HeadShape) -> Iterator[ExtraTensor]:
     yield ExtraTensor("shift_H", "k", Role.SHIFT, (shape.heads,), _spread)
 
 
-def _shift_keys(side: Side, y_BTHK: Tensor, _x_BTD: Tensor, own: Own) -> Tensor:
+def _shift_keys(side: Side, y_BTHK: "Tensor", _x_BTD: "Tensor", own: Own) -> "Tensor":
     """The first key is its own predecessor."""
     if side == "q":
         return y_BTHK
+    import torch
+
     m_H1 = own["shift_H"].sigmoid()[:, None]
     return (1 - m_H1) * y_BTHK + m_H1 * torch.cat([y_BTHK[:, :1], y_BTHK[:, :-1]], dim=1)
 
@@ -118,18 +118,18 @@ def _no_tensors(_extras: Extras, _shape: HeadShape) -> tuple[ExtraTensor, ...]:
     return ()
 
 
-def _norm(_side: Side, y_BTHK: Tensor, _x_BTD: Tensor, _own: Own) -> Tensor:
-    return F.rms_norm(y_BTHK, y_BTHK.shape[-1:], eps=NORM_EPSILON)
+def _norm(_side: Side, y_BTHK: "Tensor", _x_BTD: "Tensor", _own: Own) -> "Tensor":
+    from torch.nn.functional import rms_norm
+
+    return rms_norm(y_BTHK, y_BTHK.shape[-1:], eps=NORM_EPSILON)
 
 
 def _gain_tensors(extras: Extras, shape: HeadShape) -> Iterator[ExtraTensor]:
     log_start = math.log(extras.gain_start)
-    yield ExtraTensor(
-        "gain_H", "q", Role.GAIN, (shape.heads,), lambda size, _: torch.full(size, log_start, dtype=torch.float64)
-    )
+    yield ExtraTensor("gain_H", "q", Role.GAIN, (shape.heads,), lambda size, _: _zeros(size, _).double() + log_start)
 
 
-def _scale_queries(side: Side, y_BTHK: Tensor, _x_BTD: Tensor, own: Own) -> Tensor:
+def _scale_queries(side: Side, y_BTHK: "Tensor", _x_BTD: "Tensor", own: Own) -> "Tensor":
     return y_BTHK * own["gain_H"].exp()[:, None] if side == "q" else y_BTHK
 
 
@@ -137,24 +137,32 @@ def _core_tensors(_: Extras, shape: HeadShape) -> Iterator[ExtraTensor]:
     yield ExtraTensor("core_HKK", "q", Role.CORE, (shape.heads, shape.head_width, shape.head_width), _identity)
 
 
-def _through_core(side: Side, y_BTHK: Tensor, _x_BTD: Tensor, own: Own) -> Tensor:
-    return torch.einsum("bthk,hkj->bthj", y_BTHK, own["core_HKK"]) if side == "q" else y_BTHK
+def _through_core(side: Side, y_BTHK: "Tensor", _x_BTD: "Tensor", own: Own) -> "Tensor":
+    return (y_BTHK[..., None, :] @ own["core_HKK"])[..., 0, :] if side == "q" else y_BTHK
 
 
-def _zeros(size: Size, _: Generator) -> Tensor:
+def _zeros(size: Size, _: "Generator") -> "Tensor":
+    import torch
+
     return torch.zeros(size)
 
 
-def _unit_rows(size: Size, generator: Generator) -> Tensor:
+def _unit_rows(size: Size, generator: "Generator") -> "Tensor":
+    import torch
+
     return torch.randn(size, dtype=torch.float64, generator=generator) * (1 / math.sqrt(size[-1]))
 
 
-def _spread(size: Size, _: Generator) -> Tensor:
+def _spread(size: Size, _: "Generator") -> "Tensor":
     """Heads start between "mostly this key" (m = 0.12) and "mostly the one before" (m = 0.88)."""
+    import torch
+
     return torch.linspace(-2.0, 2.0, size[0], dtype=torch.float64)
 
 
-def _identity(size: Size, _: Generator) -> Tensor:
+def _identity(size: Size, _: "Generator") -> "Tensor":
+    import torch
+
     return torch.eye(size[-1]).expand(size)
 
 

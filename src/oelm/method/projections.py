@@ -10,20 +10,12 @@ nothing else. The size of the rows is a separate number: `gain`.
 
 import math
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from oelm.config.method import KeySource, Projection, Scale
-
-
-class HeadShape(NamedTuple):
-    """The canonical shape of a projection."""
-
-    heads: int
-    head_width: int
-    model_width: int
+from oelm.method.weights import HeadShape
 
 
 def orthonormal_rows(rows: int, width: int, generator: torch.Generator) -> Tensor:

@@ -2,6 +2,15 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
+
+
+class HeadShape(NamedTuple):
+    """The shape of a projection: W (H, K, D)."""
+
+    heads: int
+    head_width: int
+    model_width: int
 
 
 class Role(StrEnum):

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from oelm.config.method import KeySource, Method, Projection
 from oelm.config.model import GPTConfig, Style, query_key_width
 from oelm.method.extras import NORM_EPSILON, extra_tensors
-from oelm.method.projections import HeadShape, frame_matrix, key_heads
+from oelm.method.projections import frame_matrix, key_heads
+from oelm.method.weights import HeadShape
 from oelm.model.causal import causal_attention
 from oelm.model.projecting import add_low_rank, mix_with_previous, project
 from oelm.model.rotary import Rotary

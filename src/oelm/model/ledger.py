@@ -15,8 +15,7 @@ from oelm.config.record import FlopCounts, WeightCounts
 from oelm.method import cost
 from oelm.method.extras import extra_tensors
 from oelm.method.freezing import chosen_layers, frozen_names
-from oelm.method.projections import HeadShape
-from oelm.method.weights import Product, Role, Weight
+from oelm.method.weights import HeadShape, Product, Role, Weight
 
 
 def weight_table(config: GPTConfig, method: Method) -> tuple[Weight, ...]:

@@ -24,8 +24,7 @@ from oelm.base.errors import CheckpointError, ConfigError
 from oelm.base.runtime import generator_for
 from oelm.config.method import Extras
 from oelm.method.extras import SIDES, ExtraTensor, Side, extra_tensors, rows_of
-from oelm.method.projections import HeadShape
-from oelm.method.weights import Weight
+from oelm.method.weights import HeadShape, Weight
 from oelm.surgery.architectures import Attention
 from oelm.surgery.model_folder import weight_files
 from oelm.surgery.sites import Site

@@ -11,7 +11,8 @@ from oelm.base.errors import ConfigError
 from oelm.base.runtime import generator_for
 from oelm.config.method import KeySource, Pretrained, Projection, Scale
 from oelm.method.extras import rows_of
-from oelm.method.projections import PROJECTIONS, HeadShape, frame_matrix, key_heads
+from oelm.method.projections import PROJECTIONS, frame_matrix, key_heads
+from oelm.method.weights import HeadShape
 from oelm.surgery.architectures import ROTARY
 from oelm.surgery.operation import Operation
 from oelm.surgery.orthogonal import exact_heads, head_norms, polar_heads, qr_heads, smallest_singular_share

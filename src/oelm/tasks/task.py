@@ -57,11 +57,14 @@ class Task(Protocol):
 
 
 def answer_entropy(task: Task) -> float:
-    """H = -sum_c p_c log p_c over the answers c of the validation set (its tokens, or labels), by their frequencies.
+    """H = -sum_c p_c log p_c over the answers c of the validation set (tokens, labels, or what a probe asks for).
 
     That is the loss of the best prediction that looks at nothing: a model that has learnt lies well below it.
     """
-    answers = [batch.get("targets", batch.get("labels")) for batch in task.validation_batches(0, 1)]
-    counts = torch.bincount(torch.cat([each.flatten().cpu() for each in answers if each is not None])).double()
+    kinds = ("targets", "labels", "answers")
+    answers = torch.cat(
+        [batch[kind].flatten().cpu() for batch in task.validation_batches(0, 1) for kind in kinds if kind in batch]
+    )
+    counts = torch.bincount(answers[answers >= 0]).double()  # below 0: nothing is asked there
     shares = counts[counts > 0] / counts.sum()
     return float(-(shares * shares.log()).sum())
