@@ -163,6 +163,16 @@ def test_what_is_said_of_fine_tuning_is_what_its_records_show():
     assert [row.arm.label for row in group.findings if row.verdict is Verdict.NON_INFERIOR] == ["keep"]
 
 
+def test_what_is_said_of_freezing_from_scratch_is_what_its_records_show():
+    ratios = []
+    for folder in ("quickstart", "tinystories", "screening/tinystories"):
+        (group,) = report_runs([ROOT / "results" / folder]).groups
+        ratios.append(next(row.estimate.value for row in group.findings if row.arm.label == "oelm"))
+    demo, short, long = (f"×{ratio:.3f}" for ratio in ratios)
+    text = " ".join(README.split())
+    assert f"{demo} in the demo, {short} after 600 steps of TinyStories, {long} after 2,000 (one seed" in text
+
+
 def test_flop_shares_are_the_ledgers():
     config = model_config(TrainRequest(size="medium-512", seq_len=512), 50257)
     shares = [
