@@ -249,8 +249,8 @@ def test_our_gpt_from_a_run_and_from_scratch(folder: Path, tmp_path: Path) -> No
 
 
 def test_refusals_name_the_fix(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="uniform mean"):
-        finished(request(folder, method="blind"), tmp_path / "a")
+    with pytest.raises(ConfigError, match="Q/K width of its own"):
+        finished(request(folder, method="oelm+thin=4"), tmp_path / "a")
     with pytest.raises(ConfigError, match="needs a tokenizer"):
         resolve_finetune(request(folder, model="gpt"))
     with pytest.raises(DataError, match="the Hub cannot give that model"):

@@ -191,6 +191,36 @@ def test_exact_is_exact_or_refused_with_the_reason(name: str) -> None:
 
 
 @every_architecture
+def test_blind_attention_is_uniform_or_refused_with_the_reason(name: str) -> None:
+    model, row = tiny(name), architecture_named(name)
+    model.set_attn_implementation("eager")
+    if row.adds_to_logits or "disentangled" in row.between or "norm" in row.between:
+        with pytest.raises(ConfigError, match="would still look somewhere"):
+            convert(model, "blind")
+        return
+    assert not looks_uniformly(model, name)
+    audit = convert(model, "blind")
+    assert looks_uniformly(model, name)
+    assert frozen_in(model) >= expected_frozen(name) == set(audit.frozen_names)
+    assert "zeros, so that attention is uniform" in str(audit)
+    with pytest.raises(ConfigError, match="by its biases"):
+        convert(tiny(name), "blind", train_biases=True)
+
+
+def looks_uniformly(model: PreTrainedModel, name: str) -> bool:
+    """Whether every query gives all places that it may see the same weight."""
+    with torch.no_grad():
+        out = model(**inputs(name), output_attentions=True)
+    kinds = ("attentions", "encoder_attentions", "decoder_attentions", "cross_attentions")
+    towers = [out, *(out[tower] for tower in ("text_model_output", "vision_model_output") if tower in out)]  # CLIP
+    layers = [w_BHTU for tower in towers for kind in kinds for w_BHTU in tower.get(kind) or () if w_BHTU is not None]
+    assert layers, "no weights to look at"
+    seen = [(w_BHTU > 0).to(w_BHTU) for w_BHTU in layers]
+    pairs = zip(layers, seen, strict=True)
+    return all(torch.allclose(w_BHTU, sees / sees.sum(-1, keepdim=True), atol=1e-9) for w_BHTU, sees in pairs)
+
+
+@every_architecture
 def test_a_saved_model_is_plain_and_comes_back_frozen(name: str, tmp_path) -> None:
     model = tiny(name)
     names_before = set(model.state_dict())

@@ -274,7 +274,6 @@ def test_bert_base_converted() -> None:
     [
         ("oelm+thin=4", "Q/K width of its own"),
         ("oelm+one-draw", "one draw, which is for models from scratch"),
-        ("blind", "uniform mean instead of logits"),
         ("oelm+freeze=0.25", "cannot be frozen in part"),
         ("orthogonal-trained+tied", "training would part them"),
         ("oelm+tied+until=0.5", "training would part them"),

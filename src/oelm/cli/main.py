@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typer import Typer
 
 VERBS = {
-    "quickstart": "Train five methods with paired seeds on the built-in corpus and say whether freezing cost quality.",
+    "quickstart": "Train six methods with paired seeds on the built-in corpus and say whether freezing cost quality.",
     "doctor": "Check this machine in ten minutes: devices, precisions, resume, data parallel; hours of each study.",
     "prepare": "Turn text into token files. Interrupted, the same command goes on where it stopped.",
     "train": "Train one model. Under torchrun every process takes part: torchrun --nproc-per-node 2 -m oelm train ...",

@@ -20,7 +20,7 @@ def quickstart(
     steps: Annotated[int, Option(min=20, help="Steps per run.")] = 400,
     at_once: Annotated[int, Option(min=1, help="Runs at a time.")] = 2,
 ) -> None:
-    """Train five methods with paired seeds on the built-in corpus and say whether freezing cost quality.
+    """Train six methods with paired seeds on the built-in corpus and say whether freezing cost quality.
 
     Offline, a few minutes on two cores. Interrupted, the same command goes on where it stopped.
     """

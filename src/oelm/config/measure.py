@@ -1,7 +1,8 @@
 """What is measured of a trained model: a value with a name, a direction and a scale on which two arms are compared.
 
-A task declares its measures, every record carries those that it was written with, and selection, status, tables and
-reports read them. Nobody above a task asks whether it is perplexity or accuracy.
+Every task and every evaluation declares its measures, every record carries those that it was written with, and
+selection, status, tables and reports read them. Nobody above a task asks whether it is perplexity or accuracy. The
+measures of the tasks stand here, since records from before they carried their measures are read by them.
 """
 
 import math
@@ -146,62 +147,6 @@ MACRO_F1 = Measure(
     decimals=4,
     read_from="evaluation",
 )
-TEXT_LOSS = Measure(
-    name="text_loss",
-    title=Bilingual(english="loss on text", chinese="文本损失"),
-    better=Better.LOWER,
-    decimals=4,
-    read_from="evaluation",
-)
-TEXT_PERPLEXITY = Measure(
-    name="text_perplexity",
-    title=Bilingual(english="perplexity on text", chinese="文本困惑度"),
-    better=Better.LOWER,
-    scale=CompareScale.RATIO,
-    criterion=1.05,
-    read_from="evaluation",
-    logarithm="text_loss",
-)
-TEXT_BITS_PER_BYTE = Measure(
-    name="text_bits_per_byte",
-    title=Bilingual(english="bits per byte of text", chinese="文本每字节比特数"),
-    better=Better.LOWER,
-    decimals=3,
-    read_from="evaluation",
-)
-CHOICE_ACCURACY = Measure(
-    name="choice_accuracy",
-    title=Bilingual(english="right choices", chinese="选择正确率"),
-    better=Better.HIGHER,
-    percent=True,
-    scale=CompareScale.DIFFERENCE,
-    criterion=-2.0,
-    read_from="evaluation",
-    per="example",
-)
-CHOICE_ACCURACY_PER_TOKEN = Measure(
-    name="choice_accuracy_per_token",
-    title=Bilingual(english="right choices by mean per token", chinese="按每词元平均的选择正确率"),
-    better=Better.HIGHER,
-    percent=True,
-    read_from="evaluation",
-)
-LAST_WORD_ACCURACY = Measure(
-    name="last_word_accuracy",
-    title=Bilingual(english="right last words", chinese="末词正确率"),
-    better=Better.HIGHER,
-    percent=True,
-    scale=CompareScale.DIFFERENCE,
-    criterion=-2.0,
-    read_from="evaluation",
-    per="example",
-)
-LAST_WORD_PERPLEXITY = Measure(
-    name="last_word_perplexity",
-    title=Bilingual(english="perplexity of last words", chinese="末词困惑度"),
-    better=Better.LOWER,
-    read_from="evaluation",
-)
 PROBE_ACCURACY = Measure(
     name="probe_accuracy",
     title=Bilingual(english="exact answers", chinese="精确回答率"),
@@ -210,96 +155,9 @@ PROBE_ACCURACY = Measure(
     scale=CompareScale.DIFFERENCE,
     criterion=-1.0,
 )
-IN_CONTEXT_ACCURACY = PROBE_ACCURACY.model_copy(
-    update={
-        "name": "in_context_accuracy",
-        "title": Bilingual(english="answers from context", chinese="上下文回答率"),
-        "read_from": "evaluation",
-    }
-)
-CHARACTER_KEPT = Measure(
-    name="character_kept",
-    title=Bilingual(english="texts that keep the character", chinese="保留人物的文本"),
-    better=Better.HIGHER,
-    percent=True,
-    scale=CompareScale.DIFFERENCE,
-    criterion=-5.0,
-    read_from="evaluation",
-    per="example",
-)
-DISTINCT_WORDS = Measure(
-    name="distinct_1",
-    title=Bilingual(english="distinct tokens", chinese="不同词元占比"),
-    better=Better.HIGHER,
-    percent=True,
-    read_from="evaluation",
-)
-DISTINCT_PAIRS = DISTINCT_WORDS.model_copy(
-    update={"name": "distinct_2", "title": Bilingual(english="distinct pairs", chinese="不同二元组占比")}
-)
-DISTINCT_TRIPLES = DISTINCT_WORDS.model_copy(
-    update={"name": "distinct_3", "title": Bilingual(english="distinct triples", chinese="不同三元组占比")}
-)
-REPETITION = Measure(
-    name="repetition",
-    title=Bilingual(english="repeated four-token phrases", chinese="重复的四词元短语"),
-    better=Better.LOWER,
-    percent=True,
-    read_from="evaluation",
-)
-JUDGED_PERPLEXITY = Measure(
-    name="judged_perplexity",
-    title=Bilingual(english="perplexity under the judge", chinese="评判模型下的困惑度"),
-    better=Better.LOWER,
-    read_from="evaluation",
-)
-ATTENTION_ENTROPY = Measure(
-    name="attention_entropy",
-    title=Bilingual(english="entropy of attention", chinese="注意力熵"),
-    better=Better.LOWER,
-    percent=True,
-    read_from="evaluation",
-)
-ATTENTION_PREVIOUS = Measure(
-    name="attention_previous",
-    title=Bilingual(english="look at the previous token", chinese="注视前一词元"),
-    better=Better.HIGHER,
-    percent=True,
-    read_from="evaluation",
-)
-ATTENTION_SAME_TOKEN = ATTENTION_PREVIOUS.model_copy(
-    update={
-        "name": "attention_same_token",
-        "title": Bilingual(english="look at the same token", chinese="注视相同词元"),
-    }
-)
-ATTENTION_INDUCTION = ATTENTION_PREVIOUS.model_copy(
-    update={
-        "name": "attention_induction",
-        "title": Bilingual(english="look behind the same token", chinese="注视相同词元之后"),
-    }
-)
 
 LANGUAGE_MODELLING: tuple[Measure, ...] = (PERPLEXITY, BITS_PER_BYTE, LOSS)
 CLASSIFICATION: tuple[Measure, ...] = (ACCURACY, MACRO_F1, LOSS)
 PROBING: tuple[Measure, ...] = (PROBE_ACCURACY, LOSS)
-IN_CONTEXT: tuple[Measure, ...] = (IN_CONTEXT_ACCURACY,)
-GENERATION: tuple[Measure, ...] = (
-    CHARACTER_KEPT,
-    DISTINCT_WORDS,
-    DISTINCT_PAIRS,
-    DISTINCT_TRIPLES,
-    REPETITION,
-    JUDGED_PERPLEXITY,
-)
-ATTENTION: tuple[Measure, ...] = (
-    ATTENTION_ENTROPY,
-    ATTENTION_PREVIOUS,
-    ATTENTION_SAME_TOKEN,
-    ATTENTION_INDUCTION,
-)
-LIKELIHOOD: tuple[Measure, ...] = (TEXT_PERPLEXITY, TEXT_BITS_PER_BYTE, TEXT_LOSS)
-CHOICES: tuple[Measure, ...] = (CHOICE_ACCURACY, CHOICE_ACCURACY_PER_TOKEN)
-LAST_WORDS: tuple[Measure, ...] = (LAST_WORD_ACCURACY, LAST_WORD_PERPLEXITY)
 BY_TASK = {"language-modelling": LANGUAGE_MODELLING, "classification": CLASSIFICATION, "probing": PROBING}
 """Of the records from before they carried their measures."""

@@ -7,10 +7,43 @@ import torch
 
 from oelm.base.streams import stream_seed
 from oelm.config.evaluated import EvaluationRequest, Part, Suite, SuiteResult
-from oelm.config.measure import ATTENTION
+from oelm.config.measure import Better, Bilingual, Measure
 from oelm.evaluate.answer import Answer, evaluation
 from oelm.evaluate.head_scores import HeadScores, attention_weights, head_scores
 from oelm.evaluate.language_model import LanguageModel
+
+ATTENTION_ENTROPY = Measure(
+    name="attention_entropy",
+    title=Bilingual(english="entropy of attention", chinese="注意力熵"),
+    better=Better.LOWER,
+    percent=True,
+    read_from="evaluation",
+)
+ATTENTION_PREVIOUS = Measure(
+    name="attention_previous",
+    title=Bilingual(english="look at the previous token", chinese="注视前一词元"),
+    better=Better.HIGHER,
+    percent=True,
+    read_from="evaluation",
+)
+ATTENTION_SAME_TOKEN = ATTENTION_PREVIOUS.model_copy(
+    update={
+        "name": "attention_same_token",
+        "title": Bilingual(english="look at the same token", chinese="注视相同词元"),
+    }
+)
+ATTENTION_INDUCTION = ATTENTION_PREVIOUS.model_copy(
+    update={
+        "name": "attention_induction",
+        "title": Bilingual(english="look behind the same token", chinese="注视相同词元之后"),
+    }
+)
+ATTENTION: tuple[Measure, ...] = (
+    ATTENTION_ENTROPY,
+    ATTENTION_PREVIOUS,
+    ATTENTION_SAME_TOKEN,
+    ATTENTION_INDUCTION,
+)
 
 _MOST = 64
 """Tokens that come twice: enough to tell heads apart, and the weights of all layers fit into memory."""

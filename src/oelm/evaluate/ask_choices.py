@@ -11,12 +11,48 @@ from pathlib import Path
 import numpy as np
 
 from oelm.config.evaluated import EvaluationRequest, Part, Suite, SuiteResult
-from oelm.config.measure import CHOICES, LAST_WORDS, Measure
+from oelm.config.measure import Better, Bilingual, CompareScale, Measure
 from oelm.evaluate.answer import Answer, evaluation
 from oelm.evaluate.choices import ScoredReadings, chosen, score_readings
 from oelm.evaluate.items import Item, read_items
 from oelm.evaluate.language_model import LanguageModel
 from oelm.evaluate.pairing import Floats, Ids, Outcomes, share_interval
+
+CHOICE_ACCURACY = Measure(
+    name="choice_accuracy",
+    title=Bilingual(english="right choices", chinese="选择正确率"),
+    better=Better.HIGHER,
+    percent=True,
+    scale=CompareScale.DIFFERENCE,
+    criterion=-2.0,
+    read_from="evaluation",
+    per="example",
+)
+CHOICE_ACCURACY_PER_TOKEN = Measure(
+    name="choice_accuracy_per_token",
+    title=Bilingual(english="right choices by mean per token", chinese="按每词元平均的选择正确率"),
+    better=Better.HIGHER,
+    percent=True,
+    read_from="evaluation",
+)
+CHOICES: tuple[Measure, ...] = (CHOICE_ACCURACY, CHOICE_ACCURACY_PER_TOKEN)
+LAST_WORD_ACCURACY = Measure(
+    name="last_word_accuracy",
+    title=Bilingual(english="right last words", chinese="末词正确率"),
+    better=Better.HIGHER,
+    percent=True,
+    scale=CompareScale.DIFFERENCE,
+    criterion=-2.0,
+    read_from="evaluation",
+    per="example",
+)
+LAST_WORD_PERPLEXITY = Measure(
+    name="last_word_perplexity",
+    title=Bilingual(english="perplexity of last words", chinese="末词困惑度"),
+    better=Better.LOWER,
+    read_from="evaluation",
+)
+LAST_WORDS: tuple[Measure, ...] = (LAST_WORD_ACCURACY, LAST_WORD_PERPLEXITY)
 
 
 def choices(model: LanguageModel, request: EvaluationRequest, _: object = None) -> Iterator[Answer]:

@@ -6,15 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from oelm.config.evaluated import EvaluationRequest, Sample, Suite, SuiteResult
-from oelm.config.measure import (
-    CHARACTER_KEPT,
-    DISTINCT_PAIRS,
-    DISTINCT_TRIPLES,
-    DISTINCT_WORDS,
-    GENERATION,
-    JUDGED_PERPLEXITY,
-    REPETITION,
-)
+from oelm.config.measure import Better, Bilingual, CompareScale, Measure
 from oelm.evaluate.answer import Answer, evaluation
 from oelm.evaluate.choices import score_readings
 from oelm.evaluate.generation import Sampling, generate_all
@@ -23,6 +15,51 @@ from oelm.evaluate.language_model import LanguageModel
 from oelm.evaluate.pairing import Floats, Outcomes, interval, share_interval
 from oelm.evaluate.prompts import story_prompts
 from oelm.evaluate.text_quality import distinct, repetition
+
+CHARACTER_KEPT = Measure(
+    name="character_kept",
+    title=Bilingual(english="texts that keep the character", chinese="保留人物的文本"),
+    better=Better.HIGHER,
+    percent=True,
+    scale=CompareScale.DIFFERENCE,
+    criterion=-5.0,
+    read_from="evaluation",
+    per="example",
+)
+DISTINCT_WORDS = Measure(
+    name="distinct_1",
+    title=Bilingual(english="distinct tokens", chinese="不同词元占比"),
+    better=Better.HIGHER,
+    percent=True,
+    read_from="evaluation",
+)
+DISTINCT_PAIRS = DISTINCT_WORDS.model_copy(
+    update={"name": "distinct_2", "title": Bilingual(english="distinct pairs", chinese="不同二元组占比")}
+)
+DISTINCT_TRIPLES = DISTINCT_WORDS.model_copy(
+    update={"name": "distinct_3", "title": Bilingual(english="distinct triples", chinese="不同三元组占比")}
+)
+REPETITION = Measure(
+    name="repetition",
+    title=Bilingual(english="repeated four-token phrases", chinese="重复的四词元短语"),
+    better=Better.LOWER,
+    percent=True,
+    read_from="evaluation",
+)
+JUDGED_PERPLEXITY = Measure(
+    name="judged_perplexity",
+    title=Bilingual(english="perplexity under the judge", chinese="评判模型下的困惑度"),
+    better=Better.LOWER,
+    read_from="evaluation",
+)
+GENERATION: tuple[Measure, ...] = (
+    CHARACTER_KEPT,
+    DISTINCT_WORDS,
+    DISTINCT_PAIRS,
+    DISTINCT_TRIPLES,
+    REPETITION,
+    JUDGED_PERPLEXITY,
+)
 
 _SHOWN = 8
 """Texts that are kept to be read."""

@@ -5,12 +5,37 @@ from collections.abc import Iterator
 
 from oelm.base.errors import ConfigError
 from oelm.config.evaluated import EvaluationRequest, Part, Suite, SuiteResult
-from oelm.config.measure import LIKELIHOOD, TEXT_LOSS
+from oelm.config.measure import Better, Bilingual, CompareScale, Measure
 from oelm.evaluate.answer import Answer, evaluation
 from oelm.evaluate.language_model import LanguageModel
 from oelm.evaluate.likelihood import Range, ScoredText, by_frequency, by_position, score_text
 from oelm.evaluate.pairing import Outcomes, interval
 from oelm.evaluate.raw_text import read_text
+
+TEXT_LOSS = Measure(
+    name="text_loss",
+    title=Bilingual(english="loss on text", chinese="文本损失"),
+    better=Better.LOWER,
+    decimals=4,
+    read_from="evaluation",
+)
+TEXT_PERPLEXITY = Measure(
+    name="text_perplexity",
+    title=Bilingual(english="perplexity on text", chinese="文本困惑度"),
+    better=Better.LOWER,
+    scale=CompareScale.RATIO,
+    criterion=1.05,
+    read_from="evaluation",
+    logarithm="text_loss",
+)
+TEXT_BITS_PER_BYTE = Measure(
+    name="text_bits_per_byte",
+    title=Bilingual(english="bits per byte of text", chinese="文本每字节比特数"),
+    better=Better.LOWER,
+    decimals=3,
+    read_from="evaluation",
+)
+LIKELIHOOD: tuple[Measure, ...] = (TEXT_PERPLEXITY, TEXT_BITS_PER_BYTE, TEXT_LOSS)
 
 _LARGEST_LOSS = 700.0
 """Beyond, a float ends and JSON has no infinity."""

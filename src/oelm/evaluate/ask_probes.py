@@ -15,12 +15,21 @@ import torch
 from oelm.base.errors import ConfigError
 from oelm.base.streams import stream_seed
 from oelm.config.evaluated import EvaluationRequest, Suite, SuiteResult
-from oelm.config.measure import IN_CONTEXT
+from oelm.config.measure import PROBE_ACCURACY, Bilingual, Measure
 from oelm.config.probe import Probe, ProbeKind
 from oelm.data.probes import UNASKED, Ids, probe_sequences
 from oelm.evaluate.answer import Answer, evaluation
 from oelm.evaluate.language_model import LanguageModel
 from oelm.evaluate.pairing import Outcomes, interval
+
+IN_CONTEXT_ACCURACY = PROBE_ACCURACY.model_copy(
+    update={
+        "name": "in_context_accuracy",
+        "title": Bilingual(english="answers from context", chinese="上下文回答率"),
+        "read_from": "evaluation",
+    }
+)
+IN_CONTEXT: tuple[Measure, ...] = (IN_CONTEXT_ACCURACY,)
 
 PAIRS = (10, 30)
 COPIED = 24

@@ -70,6 +70,8 @@ class Architecture:
     """Attention divides q.k by sqrt(K). Where it does not (T5), the division belongs into the query's rows."""
     between: str = ""
     """What stands between the projections and their product, such as rotary positions; nothing for plain attention."""
+    adds_to_logits: bool = False
+    """A trained bias by distance is added to q.k (T5, MPNet): attention looks somewhere even without q and k."""
     positions_after_padding: bool = False
     """Positions are counted from behind the padding's id, so that many fewer can be read (RoBERTa)."""
 
@@ -154,6 +156,7 @@ ARCHITECTURES = (
         value=r"attention\.attn\.v",
         output=r"attention\.attn\.o",
         ffn=r"(intermediate|output)\.dense",
+        adds_to_logits=True,
         positions_after_padding=True,
     ),
     Architecture(
@@ -270,6 +273,7 @@ ARCHITECTURES = (
         output=r"layer\.\d\.(Self|EncDec)Attention\.o",
         ffn=r"layer\.\d\.DenseReluDense\.w(i|o|i_0|i_1)",
         divides_logits=False,
+        adds_to_logits=True,
     ),
     _BART,
     _VIT,

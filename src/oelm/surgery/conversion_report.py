@@ -28,7 +28,7 @@ class SideAudit:
     written: bool
     frozen: bool
     gram_error: float
-    """max |W_h W_h^T - I| over heads, rows brought to norm 1; NaN of a quantised matrix."""
+    """max |W_h W_h^T - I| over heads, rows brought to norm 1; NaN of a quantised matrix, and of zeros."""
     row_norm: float
     row_norm_before: float
 
@@ -82,7 +82,7 @@ def _heading(audit: Audit) -> list[str]:
     found = ", ".join(f"{count} {kind}" for kind, count in kinds.items() if count)
     biases = "Q/K biases train" if audit.train_biases else "Q/K biases frozen with them"
     stores_frames = Projection.COORDINATE_FRAME in (method.query, method.key)
-    frozen = ["frames stored as frozen matrices"] if stores_frames else []
+    frozen = [f"{'zeros' if method.blind else 'frames'} stored as frozen matrices"] if stores_frames else []
     frozen += [describe(method.plan)] if method.plan or not stores_frames else []
     extras = ", ".join(row.what for row in rows_of(method.extras))
     return [
@@ -96,6 +96,8 @@ def _heading(audit: Audit) -> list[str]:
 
 def _made(operation: Operation) -> str:
     method = operation.method
+    if method.blind:
+        return "zeros, so that attention is uniform"
     if operation.pretrained is Pretrained.KEEP or operation.is_exact:
         return _MADE[operation.pretrained or Pretrained.KEEP]
     made = _MADE[operation.pretrained] if operation.pretrained else f"drawn afresh, {method.query}"

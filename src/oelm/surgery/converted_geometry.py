@@ -9,8 +9,10 @@ from oelm.surgery.sites import open_sites
 
 
 def measure_geometry(model: PreTrainedModel) -> tuple[LayerGeometry, ...]:
-    """One row per attention site, in the order of the layers."""
+    """One row per attention site, in the order of the layers; nothing of blind ones."""
     rows, conversion = [], conversion_of(model)
+    if conversion.operation.method.blind:
+        return ()
     for site in open_sites(model, conversion.attention):
         q_HKD, k_HKD = site.query.w_HKD.cpu(), site.key.w_HKD.cpu()
         # Matched heads keep lengths of their own; the Gram error is of their directions.

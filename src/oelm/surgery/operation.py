@@ -94,10 +94,9 @@ def _refuse_what_attention_cannot_run(method: Method, pretrained: Pretrained | N
 
 def _refuse_parts(method: Method) -> None:
     """Parts of our attention that Hugging Face's has not."""
-    if method.blind or method.thin is not None:
-        part = "uniform mean instead of logits" if method.blind else "Q/K width of its own"
+    if method.thin is not None:
         raise ConfigError(
-            f"{method.name} has a {part} in its attention, and Hugging Face's attention has no place for one",
+            f"{method.name} has a Q/K width of its own, and Hugging Face's attention has no place for one",
             "take another method, such as oelm, or train it in oelm's own GPT",
         )
     if method.one_draw:

@@ -41,6 +41,9 @@ def refuse_impossible(operation: Operation, site: Site) -> None:
             f"{method.name}: {quantised.name} is quantised ({type(quantised.linear).__name__}) and cannot be rewritten",
             "take keep, which leaves it as it is, or convert the model before it is quantised",
         )
+    if method.blind:
+        _refuse_looking(method.name, site)
+        return
     if method.key_source is not KeySource.OWN and site.query.heads != site.key.heads:
         raise ConfigError(
             f"{method.name}: {site.query.heads} query heads share {site.key.heads} key heads, so a key cannot take "
@@ -56,6 +59,16 @@ def refuse_impossible(operation: Operation, site: Site) -> None:
             )
     if operation.is_exact:
         _refuse_inexact(method.name, site)
+
+
+def _refuse_looking(name: str, site: Site) -> None:
+    """Zeros for Q and K make attention uniform unless something else speaks in its logits."""
+    if site.adds_to_logits or site.between not in ("", ROTARY):
+        speaks = "a bias by distance" if site.adds_to_logits else site.between
+        raise ConfigError(
+            f"{name} would still look somewhere here: there is {speaks}, whatever Q and K are",
+            "take oelm as the arm that should fail, or another model",
+        )
 
 
 def _refuse_inexact(name: str, site: Site) -> None:
@@ -83,6 +96,8 @@ def new_matrices(operation: Operation, site: Site, seed: int) -> tuple[Tensor, T
     Where biases change too, they are a last column: (H, K, D + 1). Each draw has its own stream, named by
     kind, layer and side: the same for a model with any head on top.
     """
+    if operation.method.blind:  # every logit is 0, and softmax gives each place that the mask allows the same weight
+        return torch.zeros_like(_with_bias(site.query)), torch.zeros_like(_with_bias(site.key))
     if operation.is_exact:
         equal = operation.pretrained is Pretrained.EXACT_EQUAL
         width = site.query.linear.in_features

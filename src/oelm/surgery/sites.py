@@ -56,6 +56,7 @@ class Site:
     divides_logits: bool
     between: str
     """What stands between the projections and their product; empty for nothing."""
+    adds_to_logits: bool
 
     @property
     def sides(self) -> tuple[Projector, Projector]:
@@ -132,6 +133,7 @@ def _sites(model: PreTrainedModel, row: Architecture, kind: Attention) -> Iterat
             key=_projector(model, f"{attention}.{place.key}", head_width),
             divides_logits=row.divides_logits,
             between=row.between,
+            adds_to_logits=row.adds_to_logits,
         )
 
 

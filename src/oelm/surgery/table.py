@@ -6,6 +6,7 @@ from collections.abc import Collection
 from torch import nn
 from transformers import PreTrainedModel
 
+from oelm.base.errors import ConfigError
 from oelm.config.method import Method, Projection
 from oelm.method.weights import Role, Weight
 from oelm.surgery.architectures import Architecture, architecture_of
@@ -20,6 +21,8 @@ def build_table(
 
     QUERY and KEY are those at `sites`, with their biases unless these train. A frame is stored here, and fixed.
     """
+    if method.blind and train_biases:
+        raise ConfigError(f"{method.name} would look somewhere by its biases", "leave train_biases out")
     row = architecture_of(model)
     roles = _site_roles(sites, train_biases=train_biases)
     modules, offsets = dict(model.named_modules()), layer_offsets(model, row)
