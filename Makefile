@@ -19,7 +19,8 @@ demo: $(VENV)/.ready
 	$(BIN)/oelm quickstart
 
 test: lint
-	$(TEST_ENV) $(BIN)/python -m pytest -n auto --dist worksteal -m "not slurm and not ray"
+	$(TEST_ENV) $(BIN)/python -m pytest -n auto --dist worksteal -m "not browser and not slurm and not ray"
+	$(TEST_ENV) $(BIN)/python -m pytest -n auto --dist worksteal -m browser
 
 test-core: lint
 	$(TEST_ENV) $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"

@@ -209,7 +209,7 @@ def test_a_grid_is_extended_by_itself_and_the_records_say_so(tmp_path: Path, mon
 def test_two_processes_per_run_through_torchrun(tmp_path: Path) -> None:
     """Placed on CPU slots, stopped in the middle, a process killed, and brought to its record."""
     study = write_study(
-        tmp_path / "study.yaml", arms=["oelm"], seeds=[0], train={"processes": 2, "batch_size": 1, "steps": 2000}
+        tmp_path / "study.yaml", arms=["oelm"], seeds=[0], train={"processes": 2, "batch_size": 1, "steps": 1000}
     )
     (run,) = final_of(study, tmp_path / "out")
     process = experiment("run", study, "--on=cpu", "--at-once=1")
