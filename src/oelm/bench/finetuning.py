@@ -1,4 +1,4 @@
-"""Fine-tuning a BERT that `convert` has worked on: random weights, random texts of full length."""
+"""Fine-tuning a BERT that `convert` or a comparator has worked on: random weights, random texts of full length."""
 
 from functools import cache, partial
 
@@ -12,8 +12,9 @@ from oelm.bench.spec import BenchSpec
 from oelm.config.methods import parse_method
 from oelm.data.labelled_sets import Encoded
 from oelm.method.freezing import frozen_names
+from oelm.surgery.comparators import tuned
 from oelm.surgery.conversion import weight_table
-from oelm.surgery.convert import convert
+from oelm.surgery.convert import apply
 from oelm.surgery.random_models import random_bert, set_checkpointing
 from oelm.tasks.classification import Classification
 from oelm.train.engine import Engine
@@ -49,8 +50,8 @@ class Tuner:
         torch.manual_seed(0)
         method = parse_method(name)
         self._model = random_bert(spec.shape, CLASSES)
-        convert(self._model, method, seed=0)
-        table = weight_table(self._model)
+        apply(self._model, method, seed=0, attention=None, train_biases=False)
+        table = tuned(self._model, weight_table(self._model), method.comparator, seed=0)
         self._task = _task(spec)
         self._rates = measure_flops(self._model, self._task, method.plan, table, total_steps=1, parts=spec.batch_size)
         self._engine = Engine(self._model, table, OPTIM, runtime, precision=spec.precision, accumulate=1, seed=0)
