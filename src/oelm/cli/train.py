@@ -4,9 +4,9 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
 
-from rich.console import Console
 from typer import Context
 
+from oelm.base.console import Console
 from oelm.base.errors import ConfigError
 from oelm.cli.locations import RUNS, data_folder
 from oelm.cli.options import given_parameters, panel, precision_of

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from oelm.base.errors import CheckpointError
 from oelm.config.measure import BY_TASK, Bilingual, Measure
 from oelm.config.run import RunConfig
-from oelm.config.settings import GrownSettings, Settings, parse
+from oelm.config.settings import GrownSettings, Settings, parse, refuse_unshowable
 
 TIME_FIELDS = frozenset({"seconds", "step_seconds", "tokens_per_second"})
 """Fields of events that differ between two otherwise equal runs."""
@@ -372,6 +372,7 @@ def opened(values: Any, where: str) -> Record:
             f"{where} is damaged: its content does not have the digest that it carries",
             "put it back from a copy; or remove it and resume the run, which writes it anew if its checkpoint is there",
         )
+    refuse_unshowable(values, where)
     return parse(Record, values, where)
 
 
