@@ -87,8 +87,19 @@ PATHS = [
 TEXT = WORDS + PATHS
 NEVER = {"quickstart", "doctor", "bench"}
 """They work for minutes where they are not refused; their options are drawn only together with one that is wrong."""
+_SMALL = ["--layers=1", "--width=8", "--heads=1", "--steps=2", "--batch-size=1", "--device=cpu"]
 ALWAYS = {
-    "train": ["--layers=1", "--width=8", "--heads=1", "--steps=2", "--batch-size=1", "--seq-len=8", "--device=cpu"],
+    "train": [
+        "--data=tokens",
+        "--out-dir=new",
+        "--layers=1",
+        "--width=8",
+        "--heads=1",
+        "--steps=2",
+        "--batch-size=1",
+        "--seq-len=8",
+        "--device=cpu",
+    ],
     "probe": ["--layers=1", "--width=8", "--heads=1", "--steps=2", "--batch-size=1", "--device=cpu"],
     "inspect": ["--layers=1", "--width=8", "--heads=1", "--vocab-size=100"],
     "generate": ["--tokens=3", "--device=cpu"],
@@ -96,6 +107,16 @@ ALWAYS = {
     "eval": ["--device=cpu", "--most-tokens=50", "--tokens=3"],
 }
 """What keeps a command short that is not refused; options that are drawn come behind, and win."""
+FITTING = {
+    "report": ["runs", "runs/finished"],
+    "compare": ["runs", "runs/finished"],
+    "generate": ["runs/finished", "runs/unfinished", "exported"],
+    "eval": ["runs/finished"],
+    "export": ["runs/finished"],
+    "prepare": ["text.txt", "text.jsonl", "stories"],
+    "experiment": ["study.yaml"],
+}
+MILD = ["1", "2", "0.5", "new", "text.txt"]
 STUDY_VERBS = ["plan", "status", "logs", "attach", "new", "list", "schema"]
 REFUSED = "--no-such-option"
 ENDLESS = {"--watch", "--follow", "-f"}
@@ -120,17 +141,21 @@ def command_lines(draw: st.DrawFn) -> list[str]:
     words = [verb, *([part] if part else []), *ALWAYS.get(verb, [])]
     for parameter in known:
         if isinstance(parameter, click.Argument) and draw(st.integers(0, 9)):
-            words += draw(st.lists(st.sampled_from(PATHS) | st.sampled_from(WORDS), min_size=1, max_size=2))
+            most = 1 if parameter.nargs == 1 else 2
+            fitting = st.sampled_from(FITTING.get(verb, PATHS))
+            words += draw(st.lists(fitting | st.sampled_from(PATHS + WORDS), min_size=1, max_size=most))
     options = [each for each in known if isinstance(each, click.Option) and not ENDLESS & set(each.opts)]
-    for option in draw(st.lists(st.sampled_from(options), max_size=4)) if options else []:
+    drawn = draw(st.lists(st.sampled_from(options), max_size=3)) if options else []
+    for option in [*(each for each in options if each.required), *drawn]:
         words.append(draw(st.sampled_from(option.opts)))
         if not option.is_flag:
             words.append(draw(_value(option)))
-    words += draw(st.lists(st.sampled_from(WORDS) | st.text(max_size=8), max_size=1))
+    if draw(st.integers(0, 9)) == 0:
+        words.append(draw(st.sampled_from(WORDS) | st.text(max_size=8)))
     return [*words, REFUSED] if verb in NEVER else [*words, *LAST.get(verb, [])]
 
 
 def _value(option: click.Option) -> st.SearchStrategy[str]:
     kind = option.type.name
     fitting = WHOLE if kind.startswith("integer") else REAL if kind.startswith("float") else TEXT
-    return st.sampled_from(fitting) | st.sampled_from(fitting) | st.sampled_from(TEXT + WHOLE + REAL)
+    return st.sampled_from(fitting) | st.sampled_from(fitting) | st.sampled_from(MILD) | st.sampled_from(TEXT + WHOLE)

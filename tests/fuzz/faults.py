@@ -21,6 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from oelm import __version__
+from oelm.train.folder import RunFolder
 from train.processes import Ended, Running, running
 from train.toys import flags, last_weights, timeless_events, timeless_record
 
@@ -61,8 +62,7 @@ def started_run(folder: Path, method: str, last: int = 0) -> Running:
 def state_of(folder: Path) -> object:
     """What must not depend on kills."""
     names = sorted(path.name for path in (folder / "checkpoint").iterdir())
-    partial = [path.name for path in folder.rglob(".partial-*")]
-    return last_weights(folder), timeless_events(folder), timeless_record(folder), names, partial
+    return last_weights(folder), timeless_events(folder), timeless_record(folder), names
 
 
 def undisturbed(folder: Path, method: str) -> tuple[object, int, float]:
@@ -88,6 +88,8 @@ def killed_run(folder: Path, method: str, dice: random.Random, operations: int, 
             return kills
         assert run.process.exitcode == -signal.SIGKILL, run.ended()
         kills += 1
+        if RunFolder(folder).finished:  # killed between its record and its end
+            return kills
     ended: Ended = started_run(folder, method).ended()
     assert ended.code == 0, ended
     return kills

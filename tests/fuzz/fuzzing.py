@@ -67,31 +67,37 @@ def try_command_lines(world: World, count: int, number: int, found: Found) -> No
 
 
 def try_corruptions(world: World, root: Path, count: int, number: int, found: Found) -> None:
-    """So many damaged files, each in its own copy of the world."""
+    """So many damaged files."""
     whole: dict[str, object] = {}
+    _drawn(attacks(), lambda attack: try_attack(world, root, attack, whole, found), count, number)
 
-    def expected(command: str) -> object:
-        if command not in whole:
-            copy = world.copied(root / "whole")
-            whole[command] = results(copy, command, asked(copy, command))
-            clear(copy.root)
-        return whole[command]
 
-    def attempt(attack: Attack) -> None:
-        copy = world.copied(root / "damaged")
-        try:
-            if damage(copy.root, attack):
-                found.corrupted_files += 1
-                ended = asked(copy, attack.command)
-                found.note(ended, attack)
-                in_silence = ended.code == 0 and attack.command not in MAY_DIFFER and not admitted(copy, ended)
-                if in_silence and results(copy, attack.command, ended) != expected(attack.command):
-                    found.silently_accepted += 1
-                    found.problems.append(f"silently accepted: {attack}")
-        finally:
-            clear(copy.root)
+def try_attack(world: World, root: Path, attack: Attack, whole: dict[str, object], found: Found) -> None:
+    """One damaged file in a copy of the world; `whole` keeps what commands give without damage."""
+    copy = world.copied(root / "damaged")
+    try:
+        if not damage(copy.root, attack):
+            return
+        found.corrupted_files += 1
+        ended = asked(copy, attack.command)
+        found.note(ended, attack)
+        if ended.code != 0 or attack.command in MAY_DIFFER or admitted(copy, ended):
+            return
+        if attack.command not in whole:
+            whole[attack.command] = _undisturbed(world, root, attack.command)
+        if results(copy, attack.command, ended) != whole[attack.command]:
+            found.silently_accepted += 1
+            found.problems.append(f"silently accepted: {attack}")
+    finally:
+        clear(copy.root)
 
-    _drawn(attacks(), attempt, count, number)
+
+def _undisturbed(world: World, root: Path, command: str) -> object:
+    copy = world.copied(root / "whole")
+    try:
+        return results(copy, command, asked(copy, command))
+    finally:
+        clear(copy.root)
 
 
 def _drawn(strategy: SearchStrategy[Any], attempt: Any, count: int, number: int) -> None:

@@ -12,6 +12,7 @@ from oelm.config.methods import parse_method
 from oelm.config.model import Count, GPTConfig, Layers, Style, Width, default_ffn_width, named_size
 from oelm.config.probe import Probe
 from oelm.config.run import (
+    BadSteps,
     DataConfig,
     Decay,
     MachineConfig,
@@ -41,6 +42,7 @@ class RunRequest(Settings):
     accumulate: Count = 1
     processes: Count = 1
     precision: Precision = Precision.FLOAT32
+    bad_steps: BadSteps = BadSteps.STOP
     validate_every: Count | None = None
     save_every: Count | None = None
     log_every: Count = 10

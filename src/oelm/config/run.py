@@ -73,8 +73,21 @@ _MOST_SEQUENCES = 10**15
 """Of a whole run: with their tokens they can still be counted in 63 bits."""
 
 
-class TrainConfig(Settings):
+class BadSteps(StrEnum):
+    """What happens at a step whose loss or gradient is not a number; unless it is `stop`, also where the loss leaps."""
+
+    STOP = "stop"
+    """The run ends as diverged. Leaps are left alone."""
+    SKIP = "skip"
+    """Its batch changes nothing, and is counted."""
+    ROLL_BACK = "roll-back"
+    """Weights and moments go back to the last checkpoint, and the batches since are passed over."""
+
+
+class TrainConfig(GrownSettings):
     """Length, batch size and validation."""
+
+    later: ClassVar[frozenset[str]] = frozenset({"bad_steps"})
 
     steps: Count
     batch_size: Count
@@ -89,6 +102,7 @@ class TrainConfig(Settings):
     """Size of the fixed validation set; fewer if the validation file is shorter."""
     validation_half: Literal["first", "second"] | None = None
     """Which half of the validation documents is validated on; None for all of them."""
+    bad_steps: BadSteps = BadSteps.STOP
 
     @property
     def sequences_per_step(self) -> int:

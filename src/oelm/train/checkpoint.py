@@ -5,7 +5,6 @@ checkpoint/best-00000150/   model.safetensors  training.json  digests.json
 checkpoint/damaged-step-00000200/   one that was passed over on resume; it goes with the next save
 """
 
-import math
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -50,7 +49,10 @@ class Progress:
     gradient_norm: float = 0.0
     """Of the last step that changed the weights."""
     skipped_steps: int = 0
-    """Steps whose gradients overflowed in float16; they count as steps."""
+    """Steps that changed nothing, by an overflow in float16 or as bad ones; they count as steps."""
+    usual_loss: float | None = None
+    """The mean loss of the last hundred steps or so that changed the weights."""
+    bad_in_a_row: int = 0
     loss_scale: dict[str, Any] | None = None
     """The state of `LossScale`; None in other precisions."""
     events_bytes: int = 0
@@ -73,10 +75,11 @@ class Progress:
         if timed:
             self.step_seconds.append(seconds)
 
-    def note_gradient(self, norm: float) -> None:
-        """The norm of an update that was made; one that is not finite was skipped, and is counted."""
-        if math.isfinite(norm):
-            self.gradient_norm = norm
+    def note_update(self, *, loss: float, gradient_norm: float, applied: bool) -> None:
+        """An update that was made; one that was not is counted."""
+        if applied:
+            self.gradient_norm = gradient_norm
+            self.usual_loss = loss if self.usual_loss is None else self.usual_loss + (loss - self.usual_loss) / 100
         else:
             self.skipped_steps += 1
 

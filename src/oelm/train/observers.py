@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from oelm.base.files import make_folder, open_regular, refusing_storage
-from oelm.config.record import Event, FreezeEvent, StepEvent, ValidationEvent
+from oelm.config.record import BadStepEvent, Event, FreezeEvent, StepEvent, ValidationEvent
 
 Emit = Callable[[Event], None]
 
@@ -32,6 +32,8 @@ def describe(event: Event, steps: int) -> str:
                 f"step {event.step}/{steps}  {event.frozen} tensors frozen ({event.frozen_weights:,} weights); "
                 f"thawed {len(event.thawed)}, newly frozen {len(event.newly_frozen)}"
             )
+        case BadStepEvent():
+            return f"step {event.step}/{steps}  bad step: {event.reason}; policy: {event.action.value}"
 
 
 def _besides_loss(event: ValidationEvent) -> list[str]:
@@ -125,6 +127,8 @@ class TensorBoard:
                 self._add({f"validation/{name}": value for name, value in event.measures.items()}, event.step)
             case FreezeEvent():
                 self._add({"train/frozen_weights": event.frozen_weights}, event.step)
+            case BadStepEvent():
+                self._add({"train/bad_steps": 1.0}, event.step)
 
     def _add(self, scalars: dict[str, float], step: int) -> None:
         from tensorboard.compat.proto.summary_pb2 import Summary  # type: ignore[import-untyped]
