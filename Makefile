@@ -3,6 +3,7 @@
 # make test-browser   the report in a real Chromium, where there is one (apt-get install chromium fonts-noto-cjk)
 # make docs   the documentation as a site in site/
 # make test-engines   on a real SLURM and a real Ray, where they are installed (.ci/run installs both)
+# make fuzz   5,000 command lines and 2,000 damaged files      make faults   500 runs killed at writes and at random
 # make bench  our training step beside other people's (oelm bench)      make results   README's tables from results/
 
 PYTHON ?= python3
@@ -13,7 +14,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # Tests start many small processes: one thread each, as many at once as there are cores.
 TEST_ENV := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
 
-.PHONY: demo test test-core test-browser test-engines lint bench results docs clean
+.PHONY: demo test test-core test-browser test-engines lint fuzz faults bench results docs clean
 
 demo: $(VENV)/.ready
 	$(BIN)/oelm quickstart
@@ -35,6 +36,20 @@ lint: $(VENV)/.ready-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# In pieces, so that a stopped one loses little; what gets through is printed, the counts are a record.
+RELIABILITY := results/reliability
+fuzz: $(VENV)/.ready-dev
+	rm -f $(RELIABILITY)/fuzz.json
+	cd tests && for piece in 1 2 3 4 5 6 7 8 9 10; do \
+		$(TEST_ENV) ../$(BIN)/python -m fuzz.fuzzing --lines 500 --files 240 --seed $$piece \
+			--add-to ../$(RELIABILITY)/fuzz.json || exit 1; done
+
+faults: $(VENV)/.ready-dev
+	rm -f $(RELIABILITY)/faults.json
+	cd tests && for piece in 1 2 3 4 5; do \
+		$(TEST_ENV) ../$(BIN)/python -m fuzz.faults --kills 100 --seed $$piece \
+			--add-to ../$(RELIABILITY)/faults.json || exit 1; done
 
 bench: $(VENV)/.ready-dev
 	$(BIN)/oelm bench

@@ -1,14 +1,21 @@
+import contextlib
+import os
+import socket
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from oelm.base.errors import StorageError
+from oelm.base.errors import StorageError, UnreadableError
 from oelm.base.files import (
     PARTIAL_PREFIX,
     make_folder,
+    open_regular,
+    private_folder,
     read_json,
+    ready_to_write,
     sweep_leftovers,
     write_bytes,
     write_json,
@@ -159,3 +166,110 @@ def test_sweeping_removes_leftovers_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / ".hidden").write_text("x")
     sweep_leftovers(tmp_path)
     assert names_in(tmp_path) == {"kept", ".hidden"}
+
+
+# --- what is not ours is neither followed nor replaced --------------------------------------------------------------
+
+
+def in_the_way(folder: Path, kind: str) -> Path:
+    path = folder / "target"
+    match kind:
+        case "link":
+            (folder / "precious").write_text("precious")
+            path.symlink_to(folder / "precious")
+        case "dangling link":
+            path.symlink_to(folder / "nowhere")
+        case "pipe":
+            os.mkfifo(path)
+        case "socket":
+            with socket.socket(socket.AF_UNIX) as server, contextlib.chdir(folder):
+                server.bind("target")
+    return path
+
+
+def fill(path: Path) -> None:
+    with writing_folder(path):
+        pass
+
+
+WRITING = {
+    "write": lambda path: write_text(path, "x"),
+    "ready": ready_to_write,
+    "folder": fill,
+    **{mode: partial(lambda mode, path: open_regular(path, mode), mode) for mode in ("ab", "wb", "r+b")},
+}
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling link", "pipe", "socket"])
+@pytest.mark.parametrize("mode", WRITING)
+def test_nothing_is_written_through_or_over_what_is_no_file(tmp_path: Path, kind: str, mode: str) -> None:
+    path = in_the_way(tmp_path, kind)
+    before = path.lstat()
+    with pytest.raises(StorageError, match=r"target.*Fix:"):
+        WRITING[mode](path)
+    assert (path.lstat().st_ino, path.lstat().st_mode) == (before.st_ino, before.st_mode)
+    assert not (tmp_path / "nowhere").exists()
+    if kind == "link":
+        assert (tmp_path / "precious").read_text() == "precious"
+
+
+def test_permissions_are_those_of_the_umask(tmp_path: Path) -> None:
+    with writing_folder(tmp_path / "folder") as partial:
+        (partial / "private").touch(mode=0o600)
+        (partial / "plain").touch()
+    write_text(tmp_path / "file", "x")
+    (tmp_path / "usual").touch()
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.rglob("*") if path.is_file()}
+    assert len(set(modes.values())) == 1, modes
+
+
+def test_a_private_folder_is_ours_alone(tmp_path: Path) -> None:
+    path = private_folder(tmp_path / "mine")
+    assert path.stat().st_mode & 0o777 == 0o700
+    path.chmod(0o777)
+    assert private_folder(path).stat().st_mode & 0o777 == 0o700
+    (tmp_path / "link").symlink_to(path)
+    with pytest.raises(StorageError, match="link"):
+        private_folder(tmp_path / "link")
+    if os.getuid() == 0:
+        os.chown(path, 12345, 12345)
+        with pytest.raises(StorageError, match="somebody else"):
+            private_folder(path)
+
+
+# --- what is read has limits ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"\xff\xfe{}", "not UTF-8"),
+        (b"{", "not JSON"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b"9" * 5000, "not JSON"),
+        (b'{"name": "\\ud800"}', "half a surrogate pair"),
+        (b'{"name": "a\\uDC00b"}', "half a surrogate pair"),
+    ],
+)
+def test_what_is_not_json_is_refused_with_its_name(tmp_path: Path, content: bytes, words: str) -> None:
+    path = tmp_path / "state.json"
+    path.write_bytes(content)
+    with pytest.raises(UnreadableError, match=rf"state\.json.*{words}.*Fix:"):
+        read_json(path)
+
+
+def test_whole_characters_are_read(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text('["\\ud83d\\ude00", "\\\\ud800"]')
+    assert read_json(tmp_path / "x") == ["😀", "\\ud800"]
+
+
+def test_no_pipe_is_waited_for_and_no_endless_file_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UnreadableError, match="not a regular file"):
+        read_json(tmp_path / "pipe")
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(UnreadableError, match="at most"):
+        read_json(tmp_path / "large")
+    with pytest.raises(FileNotFoundError):
+        read_json(tmp_path / "absent")

@@ -254,7 +254,7 @@ def test_impossible_wishes_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"prompt has no tokens.*Fix:"):
         written(bold_model("baseline"), [])
     for bad in ({"temperature": -1.0}, {"top_k": -1}):
-        with pytest.raises(ConfigError, match=r"cannot be negative.*Fix:"):
+        with pytest.raises(ConfigError, match=r"cannot be (used|negative).*Fix:"):
             Sampling(**bad)
     with pytest.raises(ConfigError, match="top-p is a probability"):
         Sampling(top_p=0.0)

@@ -21,6 +21,7 @@ from oelm.config.method import (
     When,
 )
 from oelm.config.methods import METHODS, parse_method
+from oelm.method import freezing
 from oelm.method.freezing import chosen_layers, describe, frozen_names, is_frozen
 from oelm.method.weights import Role
 from oelm.model.ledger import weight_table
@@ -197,3 +198,27 @@ def test_freeze_ratios_are_reached_to_the_weight(ratio: str, achieved: float) ->
 )
 def test_plans_in_words(method: str, words: str) -> None:
     assert words in describe(parse_method(method).plan)
+
+
+MOMENTS = st.integers(1, 40) | st.floats(0.01, 0.99)
+CALENDARS = (
+    st.just(Always())
+    | st.builds(Until, end=MOMENTS)
+    | st.builds(From, start=MOMENTS)
+    | st.builds(EveryNth, n=st.integers(2, 9))
+    | st.tuples(MOMENTS, MOMENTS)
+    .filter(lambda pair: type(pair[0]) is type(pair[1]) and pair[0] < pair[1])
+    .map(lambda pair: TopDownThaw(start=pair[0], end=pair[1]))
+)
+
+
+@given(CALENDARS, st.integers(1, 50), st.integers(0, LAYERS - 1))
+def test_frozen_steps_are_counted_as_they_come(when: When, total: int, layer: int) -> None:
+    """The number in closed form is that of asking for every step; a plan that never begins is refused by both."""
+    try:
+        one_by_one = len(frozen_steps(when, total, layer))
+    except FreezeError:
+        with pytest.raises(FreezeError):
+            freezing.frozen_steps(when, total_steps=total, layer=layer, layers=LAYERS)
+    else:
+        assert freezing.frozen_steps(when, total_steps=total, layer=layer, layers=LAYERS) == one_by_one

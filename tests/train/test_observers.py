@@ -42,7 +42,9 @@ def test_a_refused_write_names_the_fix(tmp_path: Path) -> None:
     full = Path("/dev/full")
     if not full.exists():
         pytest.skip("no /dev/full here")
-    log = LogFile(full)
+    log = LogFile(tmp_path / "train.log")
+    log.close()
+    log._file = full.open("ab")
     with pytest.raises(StorageError, match=r"No space left on device.*free space"):
         log.write("a line")
     log.close()

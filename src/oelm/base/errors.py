@@ -22,6 +22,21 @@ class CheckpointError(OelmError):
     """A run folder or checkpoint cannot be used for what was asked."""
 
 
+class UnreadableError(OelmError, ValueError):
+    """A file is not what its name says: too large, not UTF-8, not JSON, nested too deeply, or no regular file."""
+
+
+class LostRankError(OelmError):
+    """Another process of a data-parallel run is gone; the last checkpoint is intact.
+
+    `speaks` is True in the first process that is left: it says so for all.
+    """
+
+    def __init__(self, problem: str, fix: str, *, speaks: bool = False) -> None:
+        super().__init__(problem, fix)
+        self.speaks = speaks
+
+
 class StorageError(OelmError):
     """The disk refused a write: full, read-only, or no permission."""
 

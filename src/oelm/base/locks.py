@@ -78,7 +78,7 @@ def _opened(path: Path) -> int:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     make_folder(path.parent)
     with refusing_storage(path):
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
 
 
 def _lock(descriptor: int, kind: int, path: Path) -> bool:

@@ -62,6 +62,8 @@ def choose_runtime(device: str) -> Runtime:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         chosen = torch.device(device)
+        if chosen.type not in ("cpu", "cuda", "mps"):  # meta and others compute nothing, or nothing that we know
+            raise RuntimeError(f"{chosen.type} is not a kind of device that oelm trains on")
         if device == "cuda":
             chosen = torch.device("cuda", local_rank)
         torch.empty(1, device=chosen)
@@ -73,6 +75,16 @@ def choose_runtime(device: str) -> Runtime:
     if chosen.type == "cpu":
         keep_freed_memory()
     return Runtime(device=chosen, rank=rank, world=world)
+
+
+def require_memory(needed_bytes: float, what: str) -> None:
+    """Refuse what is larger than this machine's memory, before the system kills us for trying."""
+    present = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed_bytes > present:
+        raise ConfigError(
+            f"{what} needs at least {needed_bytes / 1e9:,.0f} GB of memory, and this machine has {present / 1e9:,.0f}",
+            "choose a smaller model, context or batch",
+        )
 
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_MMAP_MAX = -1, -3, -4

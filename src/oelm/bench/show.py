@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from oelm.base.errors import ConfigError
+from oelm.base.files import read_text
 from oelm.bench.bench_record import BenchRecord, StepBench
 from oelm.bench.statistics import ratio_of
 from oelm.bench.words import Sheet, machine_line, sheets
@@ -19,7 +20,7 @@ def read_record(path: Path) -> BenchRecord:
     if not path.is_file():
         raise ConfigError(f"there is no file {path}", "give a record that `oelm bench --out FILE` has written")
     try:
-        return BenchRecord.model_validate_json(path.read_text(encoding="utf-8"))
+        return BenchRecord.model_validate_json(read_text(path))
     except ValidationError as error:
         raise ConfigError(f"{path} is not a record of `oelm bench`: {complaint(error)}", "measure anew") from error
 

@@ -4,9 +4,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-from rich.console import Console
 from typer import Argument
 
+from oelm.base.console import Console
 from oelm.base.errors import ConfigError
 from oelm.bench.bench_record import BenchRecord
 from oelm.bench.spec import BenchRequest, Peer, What, chosen
@@ -77,11 +77,11 @@ def bench(
 
 
 def _measure(request: BenchRequest, out: Path | None, output: BenchFormat, plots: Path | None) -> None:
-    from oelm.base.files import make_folder, write_text
+    from oelm.base.files import ready_to_write, write_text
     from oelm.bench.run_bench import run_bench
 
     if out is not None:
-        make_folder(out.parent)  # what cannot be written is refused before it is measured
+        ready_to_write(out)  # what cannot be written is refused before it is measured
     console = Console(stderr=True)
     with console.status("building") as status:
         record = run_bench(request, status.update)
@@ -109,4 +109,4 @@ def _print(record: BenchRecord, output: BenchFormat, plots: Path | None, name: s
         from oelm.bench.plots import write_plots
 
         for path in write_plots(record, plots, name):
-            print(f"wrote {path}")
+            Console().print(f"wrote {path}", highlight=False, soft_wrap=True)

@@ -4,12 +4,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 from typer import Argument, Exit, Option
 
+from oelm.base.console import Console
 from oelm.base.errors import ConfigError
-from oelm.base.files import make_folder, read_json, write_text
+from oelm.base.files import read_json, ready_to_write, write_text
 from oelm.config.settings import parse
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def _examined(studies: list[Path], device: str, out: Path) -> "DoctorRecord":
     missing = [str(path) for path in studies if not path.is_file()]
     if missing:
         raise ConfigError(f"there is no study {missing[0]}", "check the path")
-    make_folder(out.parent)  # what cannot be written is refused before it is measured
+    ready_to_write(out)  # what cannot be written is refused before it is measured
     try:
         with Console(stderr=True).status("looking at the machine") as status:
             record = examine(studies, device, status.update)
@@ -70,7 +71,7 @@ def _print(record: "DoctorRecord", console: Console) -> None:
     )
     checks = _table("check", "", "what was seen")
     for check in record.checks:
-        checks.add_row(check.name, f"[{_COLOURS[check.outcome]}]{check.outcome.value}[/]", check.note)
+        checks.add_row(check.name, Text(check.outcome.value, style=_COLOURS[check.outcome]), check.note)
     speeds = _table("size", "precision", "sequences", "ms/step", "tokens/s", "TFLOP/s", "peak memory")
     for speed in record.speeds:
         speeds.add_row(

@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Annotated
 
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 from typer import Argument, Option
 
+from oelm.base.console import Console
 from oelm.cli.options import Checkpoint, panel
 from oelm.config.evaluated import EvaluationFile, EvaluationRequest, Part, Suite, SuiteResult
 from oelm.config.measure import Measure
@@ -83,8 +83,8 @@ def _print_parts(found: EvaluationFile, console: Console) -> None:
     for result in found.results:
         for by in dict.fromkeys(part.by for part in result.parts):
             rows = [part for part in result.parts if part.by == by]
-            title = f"\n[bold]{escape(_short(found.model))}[/] on {escape(result.evaluation.name)}, {by}"
-            console.print(title, highlight=False, soft_wrap=True)
+            title = Text.assemble("\n", (_short(found.model), "bold"), f" on {result.evaluation.name}, {by}")
+            console.print(title, soft_wrap=True)
             console.print(_part_table(rows, result.measures))
 
 
@@ -94,10 +94,10 @@ def _print_samples(files: list[EvaluationFile], console: Console) -> None:
     for place in range(_SAMPLES if by_model else 0):
         texts = {name: result.samples[place] for name, result in by_model.items() if place < len(result.samples)}
         for beginning in dict.fromkeys(sample.prompt for sample in texts.values()):
-            console.print(f"\n[bold]{escape(beginning)}[/]", highlight=False)
+            console.print(f"\n{beginning}", highlight=False, style="bold")
         table = _new_table("model", "")
         for name, sample in texts.items():
-            table.add_row(name, escape(" ".join(sample.text.split())))
+            table.add_row(name, " ".join(sample.text.split()))
         console.print(table)
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
+from rich.text import Text
 from typer import Argument, Option, Typer
 
+from oelm.base.console import Console
 from oelm.base.errors import CheckpointError, ConfigError
 from oelm.base.files import write_text
 from oelm.cli.locations import RUNS, TOKENS
@@ -308,7 +309,7 @@ def _print_plan(plan: "StudyPlan", console: Console, tflops: float | None) -> No
     from oelm.report.sentences import planned_sentence
 
     study = plan.study
-    console.print(f"[bold]{plan.name}[/]: {study.title} ({study.kind})", highlight=False)
+    console.print(Text.assemble((plan.name, "bold"), f": {study.title} ({study.kind})"))
     if study.question:
         console.print(study.question, highlight=False, markup=False)
     console.print(plan_table(plan))
@@ -316,7 +317,7 @@ def _print_plan(plan: "StudyPlan", console: Console, tflops: float | None) -> No
     console.print(_costs(plan, tflops), highlight=False)
     warnings = planned_confounds([each.config for each in plan.final], [each.cell.name for each in plan.final])
     for found in warnings:
-        console.print(f"[yellow]confound[/] {planned_sentence(found)}", highlight=False)
+        console.print(Text.assemble(("confound", "yellow"), f" {planned_sentence(found)}"))
     if not warnings:
         console.print("no confounds in the plan", highlight=False)
     console.print()
@@ -346,7 +347,7 @@ def _print_comparison(finished: "Finished", file: "StudyFile", console: Console)
 
     print_report(report_runs(finished.comparable, file.study.margin), console)
     if file.study.kind == "reproduction":
-        title = "[bold]Beside what the original study reported[/] (its figures are one seed each)"
+        title = "Beside what the original study reported (its figures are one seed each)"
         console.print(title, reported_table(finished.final), sep="\n", highlight=False)
     out, page = finished.out, finished.out / "report.html"
     write_text(page, as_html(report_runs([out]), command=shlex.join(("oelm", "report", str(out), "-o", str(page)))))
@@ -388,12 +389,13 @@ def _status(plans: Sequence["StudyPlan"]) -> "Group":
     from oelm.experiments.run_status import status_of
     from oelm.experiments.tables import status_table, summary
 
-    parts: list[str | Table] = []
+    parts: list[Text | Table] = []
     for each in plans:
         queued = left_in_queue([planned.folder for planned in each.runs]).values()
         rows = [status_of(planned, queued) for planned in each.runs]
-        parts += [f"[bold]{each.name}[/]: {summary(rows)}", status_table(rows)]
-        parts += [f"[red]{row.run.name}[/]: {row.reason}" for row in rows if row.reason and row.status == "failed"]
+        parts += [Text.assemble((each.name, "bold"), f": {summary(rows)}"), status_table(rows)]
+        failed = [row for row in rows if row.reason and row.status == "failed"]
+        parts += [Text.assemble((row.run.name, "red"), f": {row.reason}") for row in failed]
     return Group(*parts)
 
 

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Annotated
 
-from rich.console import Console
 from typer import Argument, Option
 
+from oelm.base.console import Console
 from oelm.cli.options import Checkpoint
 
 

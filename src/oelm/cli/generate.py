@@ -17,13 +17,13 @@ def generate(
     prompt: Annotated[
         list[str] | None, Option(help="How a text begins; again for more. \\[default: Once upon a time]")
     ] = None,
-    tokens: Annotated[int, Option(min=1, help="At most this many tokens.")] = 200,
+    tokens: Annotated[int, Option(min=1, max=10_000_000, help="At most this many tokens.")] = 200,
     temperature: Annotated[float, Option(help="0 takes the likeliest token.")] = 0.8,
     top_k: Annotated[int, Option(help="Draw from this many likeliest tokens; 0 for all.")] = 50,
     top_p: Annotated[float, Option(help="Draw from the fewest tokens with this probability.")] = 1.0,
     repetition_penalty: Annotated[float, Option(help="Above 1: against tokens that were there already.")] = 1.0,
     seed: Annotated[int, Option(help="Text i draws with seed + i.")] = 0,
-    samples: Annotated[int, Option(min=1, help="How many texts of each prompt.")] = 1,
+    samples: Annotated[int, Option(min=1, max=100_000, help="How many texts of each prompt.")] = 1,
     batch_size: Annotated[int, Option(min=1, help="Texts at a time; changes none of them.")] = 16,
     checkpoint: Annotated[Checkpoint, Option(help="The last step or the best validation.")] = Checkpoint.LAST,
     device: Annotated[str, Option(help="auto, cpu, cuda or cuda:N.")] = "auto",

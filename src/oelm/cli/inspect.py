@@ -2,15 +2,19 @@
 
 from typing import Annotated
 
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 from typer import Option
 
+from oelm.base.console import Console
 from oelm.config.methods import SUMMARIES, parse_method
 from oelm.config.model import GPT2_VOCABULARY, GPTConfig, Style
 from oelm.config.record import FlopCounts, LayerGeometry, WeightCounts
 from oelm.config.request import TrainRequest, model_config
 from oelm.config.settings import parse
+
+_MOST_WEIGHTS = 10**9
+"""Of a model that is built to measure its geometry."""
 
 
 def inspect(
@@ -33,21 +37,28 @@ def inspect(
     chosen = parse_method(method)
     config = model_config(parse(TrainRequest, given, "oelm inspect"), vocabulary)
 
+    import torch
+
     from oelm.method.freezing import describe
     from oelm.model.gpt import GPT
     from oelm.model.initialise import initialise, measure_geometry
     from oelm.model.ledger import count_flops, count_weights, frozen_ratio
 
-    model = GPT(config, chosen)  # what cannot be built is refused before anything is printed
-    initialise(model, seed)
     counts = count_weights(config, chosen, steps)
+    with torch.device("meta"):
+        GPT(config, chosen)  # what cannot be built is refused before anything is printed
     console = Console()
-    console.print(f"[bold]{chosen.name}[/]: {SUMMARIES[chosen.name.split('+')[0]]}")
+    console.print(Text.assemble((chosen.name, "bold"), f": {SUMMARIES[chosen.name.split('+')[0]]}"))
     thin = "" if chosen.thin is None else f"; Q and K heads of {chosen.thin}"
     console.print(_describe_size(config) + thin, highlight=False)
     console.print(f"plan: {describe(chosen.plan)}\n", highlight=False)
     _print_counts(console, counts, frozen_ratio(config, chosen, steps), config.ffn_matrices)
     _print_flops(console, count_flops(config, chosen, total_steps=steps, tokens=1))
+    if counts.stored > _MOST_WEIGHTS:
+        console.print(f"geometry: left out, with {counts.stored:,} weights it would take minutes", highlight=False)
+        return
+    model = GPT(config, chosen)
+    initialise(model, seed)
     if rows := measure_geometry(model):
         _print_geometry(console, rows)
 
@@ -67,7 +78,8 @@ def _print_counts(console: Console, counts: WeightCounts, ratio: float, ffn_matr
     for row in counts.roles:
         table.add_row(row.role, *(f"{n:,}" if n else "-" for n in (row.trained, row.frozen, row.absent)))
     table.add_section()
-    table.add_row("[bold]all", *(f"[bold]{n:,}" for n in (counts.trained, counts.frozen, counts.absent)))
+    totals = (f"{n:,}" for n in (counts.trained, counts.frozen, counts.absent))
+    table.add_row("all", *totals, style="bold")
     console.print(table)
     if (share := counts.trained_query_key_share) is not None:
         console.print(f"trained on the Q/K side: {share:.3%} of the baseline's Q and K (2 L D²)", highlight=False)

@@ -4,14 +4,16 @@ Little is imported before `main` runs, so that Ctrl-C ends the start-up as quiet
 """
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
 
 from oelm import __version__
-from oelm.base.errors import OelmError
+from oelm.base.errors import ConfigError, LostRankError, OelmError, StorageError
 
 if TYPE_CHECKING:
     from typer import Typer
@@ -41,6 +43,10 @@ SHORT_NAMES = {"compare": "report", "eval": "evaluate"}
 """`oelm compare` prints a table where `oelm report` writes a page; `eval` is Python's own."""
 
 _LEADER_SECONDS = 3.0
+_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
+"""How torch says it, of a GPU and of a CPU."""
+_LONGEST_ERROR = 2000
+"""Characters. An error may quote a name that somebody else chose."""
 
 
 def command_line(arguments: list[str]) -> "Typer":
@@ -95,15 +101,54 @@ def _with_dashes(argument: str) -> str:
 
 def main() -> None:
     """Run the command; an error that the user can fix is one line on stderr and exit code 2."""
+    signal.signal(signal.SIGINT, _interrupted)
     try:
         arguments = with_dashes(sys.argv[1:])
+        _refuse_unwritable(arguments)
         command_line(arguments)(args=arguments, prog_name="oelm")
     except OelmError as error:
-        _let_the_leader_speak()
-        _print_error(error)
-        sys.exit(2)
+        _refused(error)
+    except (OSError, MemoryError, RecursionError) as error:
+        _refused(_of_the_system(error))
+    except RuntimeError as error:
+        if not any(words in str(error) for words in _OUT_OF_MEMORY):
+            raise
+        _refused(_of_the_system(MemoryError()))
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _interrupted(number: int, frame: FrameType | None) -> None:
+    """Ctrl-C. While something is being imported there is nothing to save, and some packages answer with a traceback."""
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "importlib._bootstrap":
+            os._exit(128 + number)
+        frame = frame.f_back
+    raise KeyboardInterrupt
+
+
+def _refuse_unwritable(arguments: list[str]) -> None:
+    """Records and pages are UTF-8: what an argument says must be writable there."""
+    for argument in arguments:
+        if any("\ud800" <= character <= "\udfff" for character in argument):
+            raise ConfigError(f"the argument {argument!r} is not UTF-8 text", "rename the file, or correct the text")
+
+
+def _of_the_system(error: OSError | MemoryError | RecursionError) -> OelmError:
+    """What the operating system refused and no other place explains better: a path too long, no permission, memory."""
+    if isinstance(error, OSError):
+        path = f" {error.filename}" if isinstance(error.filename, str) else ""
+        return StorageError(f"cannot use{path}: {error.strerror or error}", "check the path, its permissions and space")
+    if isinstance(error, MemoryError):
+        return ConfigError("there is not enough memory for this", "make model, batch or vocabulary smaller")
+    return ConfigError("something is nested too deeply", "check the files that were given")
+
+
+def _refused(error: OelmError) -> NoReturn:
+    if not (isinstance(error, LostRankError) and error.speaks):
+        _let_the_leader_speak()
+    _print_error(error)
+    sys.exit(2)
 
 
 def _let_the_leader_speak() -> None:
@@ -113,7 +158,9 @@ def _let_the_leader_speak() -> None:
 
 
 def _print_error(error: OelmError) -> None:
-    from rich.console import Console
-    from rich.markup import escape
+    from rich.text import Text
 
-    Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True, highlight=False)
+    from oelm.base.console import Console
+
+    said = Text.assemble(("error:", "bold red"), f" {' '.join(str(error)[:_LONGEST_ERROR].split())}")
+    Console(stderr=True).print(said, soft_wrap=True)

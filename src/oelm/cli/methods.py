@@ -1,8 +1,8 @@
 """`oelm methods`: the named methods and how to vary them."""
 
-from rich.console import Console
 from rich.table import Table
 
+from oelm.base.console import Console
 from oelm.config.methods import MODIFIERS, SUMMARIES
 
 
@@ -13,6 +13,8 @@ def methods() -> None:
     for name, summary in SUMMARIES.items():
         table.add_row(name, summary)
     console.print(table)
-    console.print("\nVary any of them by name, e.g. [bold]baseline+shift+gain[/] or [bold]oelm+until=0.1[/]:")
+    console.print(
+        "\nVary any of them by name, e.g. baseline+shift+gain or oelm+until=0.1:", style="bold", highlight=False
+    )
     for _, usage in MODIFIERS.values():
         console.print(f"  {usage}", highlight=False)

@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 from typing import Annotated
 
-from rich.console import Console
 from typer import Argument, Option
 
+from oelm.base.console import Console
 from oelm.base.errors import ConfigError
 from oelm.cli.locations import TOKENS
 from oelm.cli.options import panel
@@ -75,7 +75,7 @@ def prepare(
     folder = out or TOKENS / request.label
     manifest = make(request, folder, overwrite=overwrite)
     Console().print(
-        f"[bold]{manifest.name}[/]: {manifest.train.tokens:,} training and {manifest.valid.tokens:,} validation "
+        f"{manifest.name}: {manifest.train.tokens:,} training and {manifest.valid.tokens:,} validation "
         f"tokens, vocabulary {manifest.tokenizer.vocabulary:,}, "
         f"{manifest.valid.text_bytes / manifest.valid.tokens:.2f} bytes per token ({manifest.holdout})\n"
         f"train on it: oelm train --data {folder}",

@@ -4,10 +4,9 @@ import shlex
 from pathlib import Path
 from typing import Annotated
 
-from rich.console import Console
-from rich.markup import escape
 from typer import Option
 
+from oelm.base.console import Console
 from oelm.base.files import write_text
 from oelm.cli.locations import RUNS
 
@@ -42,7 +41,7 @@ def quickstart(
     console.print("All arms had one learning rate, which is nobody's tuned best: a demonstration, not evidence.")
     console.print(f"\nagain: oelm compare {out_dir}   curves: tensorboard --logdir {out_dir}", highlight=False)
     console.print(
-        f"\n[bold]the page:[/] {escape(str(page))} (one file, also to be copied from a server)\n"
+        f"\nthe page: {page} (one file, also to be copied from a server)\n"
         f"open it in a browser: {page.resolve().as_uri()}",
         highlight=False,
         soft_wrap=True,

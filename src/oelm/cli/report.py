@@ -5,9 +5,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from rich.console import Console
 from typer import Argument, Context, Option
 
+from oelm.base.console import Console
 from oelm.base.errors import ConfigError
 from oelm.base.files import write_text
 

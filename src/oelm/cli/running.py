@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import typer
-from rich.console import Console
 
+from oelm.base.console import Console
 from oelm.config.model import GPTConfig, Style
 from oelm.config.record import Record
 from oelm.config.run import RunConfig
@@ -25,7 +25,9 @@ def run_and_report(config: RunConfig, folder: Path, *, resume: bool) -> None:
         console.print(str(interrupted))
         raise typer.Exit(interrupted.exit_code) from interrupted
     if record is not None:
-        for line in result_lines(record):
+        first, *others = result_lines(record)
+        console.print(first, highlight=False, style="bold")
+        for line in others:
             console.print(line, highlight=False)
         console.print(f"run folder: {folder}", highlight=False, soft_wrap=True)
 
@@ -33,8 +35,7 @@ def run_and_report(config: RunConfig, folder: Path, *, resume: bool) -> None:
 def result_lines(record: Record) -> list[str]:
     """The result in a few lines: the last validation, then each evaluation set."""
     return [
-        f"[bold]{record.method}[/]{_style(record)}: validation {_values(record, record.result.measures)}; "
-        f"{_weights(record)}",
+        f"{record.method}{_style(record)}: validation {_values(record, record.result.measures)}; {_weights(record)}",
         *(
             f"  {row.name}, {_CHECKPOINTS[row.checkpoint]} (step {row.step}): {_values(record, row.measures)}, "
             f"n = {len(row.labels.split()):,}"

@@ -4,9 +4,9 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
 
-from rich.console import Console
 from typer import Context
 
+from oelm.base.console import Console
 from oelm.base.errors import ConfigError
 from oelm.cli.locations import RUNS, data_folder
 from oelm.cli.options import given_parameters, panel, precision_of
@@ -65,6 +65,9 @@ def train(
     clip: Annotated[float, _optim("Largest gradient norm.", "--clip", "--grad-clip")] = _DEFAULT.clip,
     beta1: Annotated[float, _optim("")] = _DEFAULT.beta1,
     beta2: Annotated[float, _optim("")] = _DEFAULT.beta2,
+    bad_steps: Annotated[
+        str, _optim("Loss or gradient not a number: stop, skip or roll-back; the last two also where the loss leaps.")
+    ] = _DEFAULT.bad_steps.value,
     steps: Annotated[int, _optim("Updates.", "--steps", "--max-steps")] = _DEFAULT.steps,
     batch_size: Annotated[int, _optim("Sequences per micro-batch and process.")] = _DEFAULT.batch_size,
     accumulate: Annotated[int, _optim("Micro-batches per step.")] = _DEFAULT.accumulate,

@@ -9,7 +9,10 @@ from oelm.base.errors import ConfigError
 from oelm.config.method import Method
 from oelm.config.settings import GrownSettings, Settings
 
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
+Width = Annotated[int, Field(ge=1, le=2**20)]
+Layers = Annotated[int, Field(ge=1, le=1000)]
+"""What no machine could hold is refused here, before it is counted, built or waited for."""
 GPT2_VOCABULARY = 50257
 
 
@@ -43,10 +46,10 @@ class GPTConfig(GrownSettings):
     later: ClassVar[frozenset[str]] = frozenset({"style"})
 
     kind: Literal["gpt"] = "gpt"
-    layers: Count
-    width: Count
-    heads: Count
-    ffn_width: Count
+    layers: Layers
+    width: Width
+    heads: Width
+    ffn_width: Annotated[int, Field(ge=1, le=2**23)]
     context: Count
     vocabulary: Count
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0

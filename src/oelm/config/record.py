@@ -10,8 +10,8 @@ from pydantic import Field, model_validator
 
 from oelm.base.errors import CheckpointError
 from oelm.config.measure import BY_TASK, Bilingual, Measure
-from oelm.config.run import RunConfig
-from oelm.config.settings import GrownSettings, Settings, parse
+from oelm.config.run import BadSteps, RunConfig
+from oelm.config.settings import GrownSettings, Settings, parse, refuse_unshowable
 
 TIME_FIELDS = frozenset({"seconds", "step_seconds", "tokens_per_second"})
 """Fields of events that differ between two otherwise equal runs."""
@@ -33,7 +33,7 @@ class StepEvent(GrownSettings):
     step_seconds: float
     tokens_per_second: float
     skipped_steps: int = 0
-    """So far: steps that changed nothing, because their gradients overflowed in float16."""
+    """So far: steps that changed nothing, because of an overflow in float16 or as bad steps."""
 
 
 class ValidationEvent(Settings):
@@ -58,7 +58,18 @@ class FreezeEvent(Settings):
     newly_frozen: tuple[str, ...]
 
 
-Event = Annotated[StepEvent | ValidationEvent | FreezeEvent, Field(discriminator="event")]
+class BadStepEvent(Settings):
+    """Update `step` changed no weight: its loss or gradient was not a number, or its loss leapt."""
+
+    event: Literal["bad-step"] = "bad-step"
+    step: int
+    reason: str
+    action: BadSteps
+    batch: str
+    """SHA-256 of the leading process's tokens of this step, which follow from seed and step."""
+
+
+Event = Annotated[StepEvent | ValidationEvent | FreezeEvent | BadStepEvent, Field(discriminator="event")]
 
 
 class RunState(StrEnum):
@@ -323,7 +334,7 @@ class Record(GrownSettings):
     environment: Environment | None
     sessions: int
     skipped_steps: int = 0
-    """Of all steps, those that changed nothing because their gradients overflowed in float16."""
+    """Of all steps, those that changed nothing: their gradients overflowed in float16, or they were bad."""
     digest: str | None = None
     """SHA-256 of everything else in the file; None in records from before it was kept."""
 
@@ -372,6 +383,7 @@ def opened(values: Any, where: str) -> Record:
             f"{where} is damaged: its content does not have the digest that it carries",
             "put it back from a copy; or remove it and resume the run, which writes it anew if its checkpoint is there",
         )
+    refuse_unshowable(values, where)
     return parse(Record, values, where)
 
 

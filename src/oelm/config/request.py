@@ -9,9 +9,10 @@ from oelm.config.labelled_data import HubTask, LabelledData, LocalTables
 from oelm.config.manifest import DataManifest
 from oelm.config.method import Method
 from oelm.config.methods import parse_method
-from oelm.config.model import Count, GPTConfig, Style, default_ffn_width, named_size
+from oelm.config.model import Count, GPTConfig, Layers, Style, Width, default_ffn_width, named_size
 from oelm.config.probe import Probe
 from oelm.config.run import (
+    BadSteps,
     DataConfig,
     Decay,
     MachineConfig,
@@ -41,6 +42,7 @@ class RunRequest(Settings):
     accumulate: Count = 1
     processes: Count = 1
     precision: Precision = Precision.FLOAT32
+    bad_steps: BadSteps = BadSteps.STOP
     validate_every: Count | None = None
     save_every: Count | None = None
     log_every: Count = 10
@@ -64,9 +66,9 @@ class TrainRequest(RunRequest):
     """A GPT from scratch on token files; see `resolve_on` for what None stands for."""
 
     method: str = "oelm"
-    layers: Count | None = None
-    width: Count | None = None
-    heads: Count | None = None
+    layers: Layers | None = None
+    width: Width | None = None
+    heads: Width | None = None
     ffn_width: Count | None = None
     vocabulary: Count | None = None
     seq_len: Count = 256
@@ -84,9 +86,9 @@ class TrainRequest(RunRequest):
 class ProbeRequest(TrainRequest):
     """A small GPT from scratch on a probe."""
 
-    layers: Count = 3
-    width: Count = 64
-    heads: Count = 2
+    layers: Layers = 3
+    width: Width = 64
+    heads: Width = 2
     lr: float = 3e-3
     steps: Count = 3000
     batch_size: Count = 32

@@ -1,6 +1,7 @@
 """One run: everything that affects its results, and a few settings that do not."""
 
 from enum import StrEnum
+from pathlib import PurePath
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -68,8 +69,25 @@ class OptimConfig(GrownSettings):
     decay: Decay = Decay.MATRICES
 
 
-class TrainConfig(Settings):
+_MOST_SEQUENCES = 10**15
+"""Of a whole run: with their tokens they can still be counted in 63 bits."""
+
+
+class BadSteps(StrEnum):
+    """What happens at a step whose loss or gradient is not a number; unless it is `stop`, also where the loss leaps."""
+
+    STOP = "stop"
+    """The run ends as diverged. Leaps are left alone."""
+    SKIP = "skip"
+    """Its batch changes nothing, and is counted."""
+    ROLL_BACK = "roll-back"
+    """Weights and moments go back to the last checkpoint, and the batches since are passed over."""
+
+
+class TrainConfig(GrownSettings):
     """Length, batch size and validation."""
+
+    later: ClassVar[frozenset[str]] = frozenset({"bad_steps"})
 
     steps: Count
     batch_size: Count
@@ -84,11 +102,18 @@ class TrainConfig(Settings):
     """Size of the fixed validation set; fewer if the validation file is shorter."""
     validation_half: Literal["first", "second"] | None = None
     """Which half of the validation documents is validated on; None for all of them."""
+    bad_steps: BadSteps = BadSteps.STOP
 
     @property
     def sequences_per_step(self) -> int:
         """The global batch: what one update averages over."""
         return self.batch_size * self.accumulate * self.processes
+
+    @model_validator(mode="after")
+    def _can_be_counted(self) -> Self:
+        if self.sequences_per_step * self.steps > _MOST_SEQUENCES:
+            raise ValueError(f"{self.sequences_per_step:,} sequences per step for {self.steps:,} steps are too many")
+        return self
 
 
 class MachineConfig(Settings):
@@ -189,7 +214,20 @@ class RunConfig(Settings):
             del train["validation_half"]
         return values
 
+    def without_places(self) -> "RunConfig":
+        """As it stands in a record: of an absolute path, which names a machine or a person, only the last part."""
+        values = self.model_dump()
+        return RunConfig.model_validate(
+            {**values, "data": _unplaced(values["data"]), "model": _unplaced(values["model"])}
+        )
+
     @property
     def fingerprint(self) -> str:
         """Equal fingerprints promise equal results, on one machine and build (with dropout: and one split)."""
         return fingerprint(self.numbers())
+
+
+def _unplaced(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _unplaced(part) for key, part in value.items()}
+    return PurePath(value).name if isinstance(value, str) and PurePath(value).is_absolute() else value

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
@@ -61,6 +62,33 @@ def located_error(place: Sequence[str | int], problem: str) -> ValidationError:
     """An error that a validator of the whole model raises about one part, with the location of that part."""
     wrong = PydanticCustomError("part", "{problem}", {"problem": problem})
     return ValidationError.from_exception_data("settings", [{"type": wrong, "loc": tuple(place), "input": None}])
+
+
+_LONGEST = 2000
+_ANSWERS = frozenset({"predictions", "labels"})
+"""One class for each example of an evaluation set: as long as the set."""
+_UNSHOWABLE = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+def refuse_unshowable(values: Any, where: str, *, texts: frozenset[str] = frozenset()) -> None:
+    """Refuse names that would fill a page or break out of a line; under the keys `texts` there may be any text."""
+    if isinstance(values, dict):
+        for key, value in values.items():
+            refuse_unshowable(key, where)
+            if key not in texts and not (key in _ANSWERS and isinstance(value, str)):
+                refuse_unshowable(value, f"{where}: {key}" if isinstance(value, str) else where, texts=texts)
+    elif isinstance(values, list):
+        for value in values:
+            if not isinstance(value, int | float):
+                refuse_unshowable(value, where, texts=texts)
+    elif isinstance(values, str):
+        if len(values) > _LONGEST:
+            raise ConfigError(f"{where}: {len(values):,} characters where at most {_LONGEST:,} make sense", _AS_WRITTEN)
+        if _UNSHOWABLE.search(values):
+            raise ConfigError(f"{where}: a line break or another control character in {values[:60]!r}", _AS_WRITTEN)
+
+
+_AS_WRITTEN = "put the file back as oelm wrote it"
 
 
 def fingerprint(values: Any) -> str:

@@ -1,6 +1,7 @@
 """Settings from YAML. Errors name the file and the line, or the `--set` that they come from."""
 
 import io
+import re
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -8,7 +9,7 @@ import yaml
 from pydantic import ValidationError
 
 from oelm.base.errors import ConfigError
-from oelm.base.files import write_text
+from oelm.base.files import read_text, write_text
 from oelm.config.settings import Settings, complaint
 
 S = TypeVar("S", bound=Settings)
@@ -16,6 +17,10 @@ S = TypeVar("S", bound=Settings)
 _MOST_VALUES = 100_000
 """With aliases expanded: a few lines of aliases to aliases can stand for billions of values."""
 _DEEPEST = 50
+_MOST_BYTES = 10_000_000
+_LONGEST = 10_000
+_KINDS = frozenset({"str", "int", "float", "bool", "null", "map", "seq", "merge"})
+_STRANGE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class YamlFile:
@@ -25,8 +30,7 @@ class YamlFile:
         self.path = path
         if not path.is_file():
             raise ConfigError(f"there is no file {path}", "give the path of an existing YAML file")
-        with path.open("rb") as stream:
-            root = _composed(stream, str(path))
+        root = _composed(read_text(path, most_bytes=_MOST_BYTES), str(path))
         if root is None:
             raise ConfigError(f"{path} is empty", "write settings into it, or give another file")
         self._root = root
@@ -39,7 +43,7 @@ class YamlFile:
         if not equals or not all((*parents, last)):
             raise ConfigError(f"--set {assignment} is not KEY=VALUE", "write it like --set train.steps=200")
         name = f"--set {path}"
-        value = _composed(io.StringIO(text), name) or _null(name)
+        value = _composed(text, name) or _null(name)
         self._count_values(value, {}, 0)
         node = self._root
         for key in parents:
@@ -52,8 +56,8 @@ class YamlFile:
     def parse(self, kind: type[S]) -> S:
         """The settings in the file."""
         try:
-            values: Any = yaml.SafeLoader("").construct_document(self._root)
-        except yaml.YAMLError as error:
+            values: Any = _PlainLoader("").construct_document(self._root)
+        except (yaml.YAMLError, ValueError) as error:  # ValueError: a number of thousands of digits
             _refuse_yaml(str(self.path), error)
         try:
             return kind.model_validate(values)
@@ -83,6 +87,7 @@ class YamlFile:
             counts[id(node)] = _MOST_VALUES + 1  # while it is being counted: a node that contains itself has no end
             if depth > _DEEPEST:
                 self._refuse(node.start_mark, f"values are nested more than {_DEEPEST} deep")
+            self._refuse_strange(node)
             children = node.value if isinstance(node, yaml.SequenceNode) else []
             if isinstance(node, yaml.MappingNode):
                 self._refuse_duplicates(node)
@@ -91,6 +96,16 @@ class YamlFile:
         if counts[id(node)] > _MOST_VALUES:
             self._refuse(node.start_mark, f"aliases stand for more than {_MOST_VALUES:,} values")
         return counts[id(node)]
+
+    def _refuse_strange(self, node: yaml.Node) -> None:
+        """What no setting is: values of other kinds, text without end, characters that a terminal would obey."""
+        if node.tag.removeprefix("tag:yaml.org,2002:") not in _KINDS:
+            self._refuse(node.start_mark, f"{node.tag} is no kind of value that settings have")
+        if isinstance(node, yaml.ScalarNode):
+            if len(node.value) > _LONGEST:
+                self._refuse(node.start_mark, f"a value has {len(node.value):,} characters, at most {_LONGEST:,} do")
+            if _STRANGE.search(node.value):
+                self._refuse(node.start_mark, "a value has control characters")
 
     def _refuse_duplicates(self, node: yaml.MappingNode) -> None:
         lines: dict[tuple[str, str], int] = {}
@@ -114,12 +129,21 @@ def write_yaml(settings: Settings, path: Path) -> None:
     write_text(path, yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False, allow_unicode=True))
 
 
-def _composed(stream: Any, name: str) -> yaml.Node | None:
-    if isinstance(stream, io.StringIO):
-        stream.name = name  # what marks call it
+class _PlainLoader(yaml.SafeLoader):
+    """A date is text: nothing here is made of dates."""
+
+    yaml_implicit_resolvers: dict[str, Any] = {  # noqa: RUF012 (as its base has it)
+        first: [pair for pair in pairs if pair[0] != "tag:yaml.org,2002:timestamp"]
+        for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+def _composed(text: str, name: str) -> yaml.Node | None:
+    stream = io.StringIO(text)
+    stream.name = name  # what marks call it
     try:
-        node: yaml.Node | None = yaml.compose(stream, Loader=yaml.SafeLoader)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        node: yaml.Node | None = yaml.compose(stream, Loader=_PlainLoader)
+    except yaml.YAMLError as error:
         _refuse_yaml(name, error)
     except RecursionError as error:
         raise ConfigError(f"{name}: values are nested too deeply", "correct it") from error

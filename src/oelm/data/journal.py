@@ -1,15 +1,14 @@
 """The state of a preparation on disk: two growing token files, and a journal of how much of each is valid."""
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import IO, Self
 
 import numpy as np
 
-from oelm.base.errors import ConfigError
-from oelm.base.files import read_json, refusing_storage, write_json
+from oelm.base.errors import ConfigError, UnreadableError
+from oelm.base.files import open_regular, read_json, refusing_storage, write_json
 from oelm.config.manifest import Source
 from oelm.config.settings import Settings, parse
 from oelm.data.holdout import Routed, SplitName
@@ -50,7 +49,7 @@ def read_journal(folder: Path) -> Journal | None:
     """The journal of an interrupted preparation, if there is one that can be read."""
     try:
         return parse(Journal, read_json(folder / JOURNAL_FILE), where=JOURNAL_FILE)
-    except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError, ConfigError):
+    except (FileNotFoundError, UnreadableError, ConfigError):
         return None
 
 
@@ -62,13 +61,13 @@ class TokenWriter:
         self._folder = folder
         self._dtype = file_dtype(dtype)
         self._end = np.array([end_of_text], self._dtype)
-        self._files: dict[SplitName, BinaryIO] = {}
+        self._files: dict[SplitName, IO[bytes]] = {}
 
     def __enter__(self) -> Self:
         for split, name in _FILES.items():
             path = self._folder / name
+            file = self._files[split] = open_regular(path, "r+b")
             with refusing_storage(path):
-                file = self._files[split] = path.open("r+b" if path.exists() else "w+b")
                 # Bytes beyond the journal's length were written by a process that died before it updated the journal.
                 file.truncate(self._written(split).tokens * self._dtype.itemsize)
                 file.seek(0, os.SEEK_END)

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from oelm.base.errors import DataError
+from oelm.base.errors import DataError, UnreadableError
+from oelm.base.files import parsed_json
 from oelm.base.streams import stream_seed
 from oelm.config.labelled_data import Columns, LabelledFile
 from oelm.data.textfiles import file_lines
@@ -132,9 +133,9 @@ def _json_rows(path: Path) -> Iterator[tuple[int, Mapping[str, str | None]]]:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise DataError(f"{path}, line {number} is not JSON: {error}", "correct the line or remove it") from error
+            row = parsed_json(line, f"{path}, line {number}")
+        except UnreadableError as error:
+            raise DataError(error.problem, "correct the line or remove it") from error
         if not isinstance(row, dict):
             raise DataError(f"{path}, line {number} is not a JSON object", 'write {"text": ..., "label": ...}')
         yield number, {name: None if value is None else str(value) for name, value in row.items()}

@@ -27,7 +27,7 @@ class PrepareRequest(GrownSettings):
     valid: TextSource | None = None
     """Validation text of its own; otherwise the Hub's validation split, otherwise a part of `source` is held out."""
     tokenizer: TokenizerKind = TokenizerKind.BPE
-    vocabulary: Annotated[int, Field(ge=SMALLEST_BPE, le=1 << 32)] = 4096
+    vocabulary: Annotated[int, Field(ge=SMALLEST_BPE, le=1 << 20)] = 4096
     """Size of a BPE vocabulary; the other kinds have their own."""
     tokenizer_files: tuple[str, ...] = ()
     """For `bpe`, a tokenizer.json to use instead of training; for `gpt2`, a tokenizer.json or vocabulary and merges."""

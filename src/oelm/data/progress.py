@@ -1,12 +1,12 @@
 """The progress of a preparation: a bar on a terminal, a line now and then elsewhere."""
 
-import sys
 import time
 from types import TracebackType
 from typing import Protocol, Self
 
 import rich.progress
-from rich.console import Console
+
+from oelm.base.console import Console
 
 LINE_SECONDS = 10.0
 _STEP_BYTES = 1 << 20  # smaller advances are added up first: a call per document would cost more than the reading
@@ -104,11 +104,11 @@ class ConsoleProgress:
         return state
 
     def _line(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+        self._console.print(text, highlight=False, soft_wrap=True)
 
     def _new_bar(self) -> rich.progress.Progress:
         return rich.progress.Progress(
-            rich.progress.TextColumn("{task.description}"),
+            rich.progress.TextColumn("{task.description}", markup=False),
             rich.progress.BarColumn(),
             rich.progress.DownloadColumn(),
             rich.progress.TransferSpeedColumn(),

@@ -2,20 +2,22 @@
 
 import codecs
 import gzip
-import json
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import zstandard
 
-from oelm.base.errors import DataError
+from oelm.base.errors import DataError, UnreadableError
+from oelm.base.files import parsed_json
 from oelm.data.pieces import Piece, split_documents
 
 CHUNK_BYTES = 1 << 20
-_ZSTD_BYTES = 1 << 16  # compressed bytes at a time: they can grow a thousandfold
+_ZSTD_BYTES = 1 << 10  # compressed bytes at a time: four of them can become 128 KiB
+_MOST_EXPANSION, _FREE_BYTES = 1000, 100_000_000
+"""Text is compressed to a fifth, logs to a hundredth. What grows more than a thousandfold is meant to fill memory or
+disk, or nearly empty: up to 100 MB nobody minds."""
 
 ByteChunks = Callable[[Path], Iterator[bytes]]
 
@@ -66,8 +68,16 @@ def _decode(path: Path, decoder: codecs.IncrementalDecoder, chunk: bytes, read: 
 def _byte_chunks(path: Path) -> Iterator[bytes]:
     """Decompressed bytes in chunks."""
     chunks = _COMPRESSED.get(path.suffix.lower(), _plain)
+    most, read = _MOST_EXPANSION * path.stat().st_size + _FREE_BYTES, 0
     try:
-        yield from chunks(path)
+        for chunk in chunks(path):
+            read += len(chunk)
+            if read > most:
+                raise DataError(
+                    f"{path} grows more than {_MOST_EXPANSION:,}-fold when it is decompressed",
+                    "decompress it yourself if it is meant to",
+                )
+            yield chunk
     except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, zstandard.ZstdError) as error:
         raise DataError(
             f"{path} is damaged or not what its ending says: {error}", "copy or download it again, or rename it"
@@ -136,9 +146,9 @@ def _lines(chunks: Iterator[str]) -> Iterator[str]:
 
 def _json_text(line: str, field: str, where: str) -> str:
     try:
-        record: Any = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise DataError(f"{where} is not JSON: {error}", "correct the line or remove it") from error
+        record = parsed_json(line, where)
+    except UnreadableError as error:
+        raise DataError(error.problem, "correct the line or remove it") from error
     if not isinstance(record, dict):
         raise DataError(f"{where} is not a JSON object but {type(record).__name__}", 'write {"text": ...} on each line')
     if field not in record:
@@ -151,17 +161,7 @@ def _json_text(line: str, field: str, where: str) -> str:
         raise DataError(
             f"{where}: the field {field!r} is not text but {type(text).__name__}", "name another --text-field"
         )
-    return _encodable(text or "", where)
-
-
-def _encodable(text: str, where: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise DataError(
-            f"{where} holds half a surrogate pair, which is no character", "correct the line or remove it"
-        ) from error
-    return text
+    return text or ""
 
 
 def _parquet_documents(path: Path, column: str) -> Iterator[Piece]:

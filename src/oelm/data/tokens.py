@@ -1,7 +1,7 @@
 """A folder of token files, opened without reading them: two memory-mapped arrays and their manifest."""
 
+import errno
 import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from oelm.base.errors import DataError
+from oelm.base.errors import DataError, UnreadableError
 from oelm.base.files import read_json
 from oelm.config.manifest import DataManifest, Split
 from oelm.config.settings import parse
@@ -36,6 +36,8 @@ def file_dtype(name: str) -> np.dtype[Any]:
 def file_sha256(path: Path) -> str:
     """The digest of a file's bytes, read in chunks."""
     digest = hashlib.sha256()
+    if not path.is_file():  # to read from a pipe would be to wait for it
+        raise FileNotFoundError(errno.ENOENT, "there is no regular file", str(path))
     with path.open("rb") as file:
         while chunk := file.read(_READ_BYTES):
             digest.update(chunk)
@@ -88,8 +90,8 @@ def read_manifest(folder: Path) -> DataManifest:
         raise DataError(f"{folder} has no {MANIFEST_FILE}: it is not complete, or not a data folder", f"run {prepare}")
     try:
         values = read_json(path)
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} is damaged: {error}", f"make it again: {prepare} --overwrite") from error
+    except UnreadableError as error:
+        raise DataError(f"{path} is damaged: {error.problem}", f"make it again: {prepare} --overwrite") from error
     return parse(DataManifest, values, where=str(path))
 
 

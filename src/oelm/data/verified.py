@@ -11,10 +11,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from oelm.base.errors import DataError, StorageError
 from oelm.base.files import read_json, write_json
 from oelm.data.tokens import MANIFEST_FILE, TOKENIZER_FILE, TokenFolder, file_sha256
 
+Tokens = npt.NDArray[np.unsignedinteger[Any]]
+_PIECE = 1 << 22
 VERIFIED_FILE = ".verified.json"
 _SETTLED_NANOSECONDS = 2_000_000_000
 """A file that changed so shortly before it was read could change again without a later time: it is not remembered."""
@@ -26,10 +31,11 @@ def require_whole(data: TokenFolder) -> None:
     _require(data.folder, TOKENIZER_FILE, manifest.tokenizer.sha256)
     known = _remembered(data.folder)
     now = dict(known)
-    for split in (manifest.train, manifest.valid):
-        seen = _seen(data.folder / split.file, split.sha256)
+    for split, tokens in ((manifest.train, data.train), (manifest.valid, data.valid)):
+        seen = {**_seen(data.folder / split.file, split.sha256), "vocabulary": manifest.tokenizer.vocabulary}
         if known.get(split.file) != seen:
             _require(data.folder, split.file, split.sha256)
+            _require_known(data.folder / split.file, tokens, manifest.tokenizer.vocabulary)
             now[split.file] = seen
             if time.time_ns() - seen["changed_ns"] < _SETTLED_NANOSECONDS:
                 del now[split.file]
@@ -43,6 +49,16 @@ def _require(folder: Path, name: str, expected: str) -> None:
         raise DataError(
             f"{folder / name} is damaged: its digest is not the one in {MANIFEST_FILE}",
             f"copy it again, or make it again: oelm prepare ... --out {folder} --overwrite",
+        )
+
+
+def _require_known(path: Path, tokens: Tokens, vocabulary: int) -> None:
+    """Refuse ids that the model would have no embedding for; read in pieces, as the digest was just before."""
+    largest = max((int(tokens[at : at + _PIECE].max()) for at in range(0, len(tokens), _PIECE)), default=0)
+    if largest >= vocabulary:
+        raise DataError(
+            f"{path} holds the token {largest}, and its tokenizer has only {vocabulary:,}",
+            "make it again: oelm prepare ... --overwrite",
         )
 
 

@@ -6,6 +6,7 @@ not depend on its company.
 
 # B texts  T tokens that were not read yet  V vocabulary
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,6 +18,8 @@ from oelm.base.runtime import generator_for
 from oelm.evaluate.language_model import LanguageModel
 from oelm.model.gpt import GPT
 
+_LOWEST = 1e-3
+"""Temperature: logits divided by less overflow, or differ by less than chance does at 0."""
 Read = Callable[[Tensor], Tensor]
 """The tokens that follow those read before (B, T) -> logits of the next one (B, V)."""
 
@@ -37,11 +40,13 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.temperature < 0 or self.top_k < 0:
-            raise ConfigError("temperature and top-k cannot be negative", "use 0 or more")
+        if self.temperature != 0 and not _LOWEST <= self.temperature <= 1 / _LOWEST:
+            raise ConfigError(f"a temperature of {self.temperature:g} cannot be used", "use 0, or 0.001 to 1000")
+        if self.top_k < 0:
+            raise ConfigError("top-k cannot be negative", "use 0 or more")
         if not 0 < self.top_p <= 1:
             raise ConfigError(f"top-p is a probability above 0, not {self.top_p:g}", "use 1 to draw from all")
-        if self.repetition_penalty <= 0:
+        if not 0 < self.repetition_penalty < math.inf:
             raise ConfigError("the repetition penalty divides, so it must be positive", "use 1 for none")
 
 

@@ -10,13 +10,13 @@ one space, unless the context ends with white space or the ending begins with it
 `category`, where a line has them, are what figures are given by.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from oelm.base.errors import DataError
+from oelm.base.errors import DataError, UnreadableError
+from oelm.base.files import parsed_json
 from oelm.data.textfiles import file_lines
 
 _GROUPS = ("field", "term", "uid", "group", "category")
@@ -54,15 +54,18 @@ def read_items(path: Path) -> list[Item]:
 
 def _item(line: str, where: str) -> Item:
     try:
-        values = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise DataError(f"{where} is not JSON: {error}", "correct the line or remove it") from error
+        values = parsed_json(line, where)
+    except UnreadableError as error:
+        raise DataError(error.problem, "correct the line or remove it") from error
     keys = values.keys() if isinstance(values, dict) else set()
     read = next((read for form, read in _FORMS.items() if set(form) <= keys), None)
     if read is None:
         forms = "; ".join(", ".join(form) for form in _FORMS)
         raise DataError(f"{where} has none of the known forms", f"give the keys of one of: {forms}")
-    readings, gold = read(values), values.get("gold", 0)
+    try:
+        readings, gold = read(values), values.get("gold", 0)
+    except (TypeError, AttributeError):  # a number or a list where text should be
+        readings, gold = [Reading(None, None)], 0  # type: ignore[arg-type]
     if not all(isinstance(part, str) for reading in readings for part in reading):
         raise DataError(f"{where}: contexts and endings are text", "correct the line or remove it")
     if not all(reading.ending.strip() for reading in readings) or (len(readings) < _SEVERAL and "choices" in keys):

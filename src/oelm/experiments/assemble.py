@@ -4,23 +4,25 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from rich.console import Console
 
-from oelm.base.errors import CheckpointError, ConfigError
+from oelm.base.console import Console
+from oelm.base.errors import CheckpointError, ConfigError, LostRankError
 from oelm.base.files import read_json, write_bytes, write_json, write_text
-from oelm.base.runtime import Runtime, choose_runtime, world_from_environment
+from oelm.base.runtime import Runtime, choose_runtime, require_memory, world_from_environment
+from oelm.config.model import GPTConfig
 from oelm.config.record import Evaluation, FreezeAudit, Record, sealed
 from oelm.config.run import RunConfig
 from oelm.evaluate.evaluation_sets import evaluate_sets
-from oelm.experiments.subjects import Subject, require_whole_data, subject_of
+from oelm.experiments.ranks import joined, restarted
+from oelm.experiments.subjects import Subject, require_whole_data, subject_of, with_found_data
 from oelm.method.cost import always_frozen, weight_counts
 from oelm.method.freezing import frozen_names
+from oelm.model.ledger import weight_table
 from oelm.tasks.classification import Classification
 from oelm.tasks.task import answer_entropy
 from oelm.train import audit, run_record
@@ -31,8 +33,8 @@ from oelm.train.loop import train
 from oelm.train.loss_scale import LossScale
 from oelm.train.observers import LogFile
 from oelm.train.provenance import environment, run_manifest
-from oelm.train.stopping import stop_on_signal
-from oelm.train.watch import watching
+from oelm.train.stopping import StopRequest, stop_on_signal
+from oelm.train.watch import Watch, watching
 
 
 def run(config: RunConfig, folder: Path, *, resume: bool, console: Console | None = None) -> Record | None:
@@ -42,36 +44,64 @@ def run(config: RunConfig, folder: Path, *, resume: bool, console: Console | Non
     with start_up():
         runtime = choose_runtime(config.machine.device)
         _require_processes(config, runtime)
-        subject = subject_of(config)
+        _require_room(config, runtime)
+        read = with_found_data(config, folder)
+        subject = subject_of(read)
         frozen_names(config.method.plan, subject.table, 0, config.train.steps)  # no match is refused before any work
-    with _processes(runtime), contextlib.ExitStack() as held:
+    resume = resume or restarted()
+    with joined(runtime) as peers, contextlib.ExitStack() as held:
         with start_up():
             _leader_first(runtime, lambda: held.enter_context(files.opened(config, resume=resume)))
-            _leader_first(runtime, lambda: require_whole_data(config))
+            _leader_first(runtime, lambda: require_whole_data(read))
             engine = engine_of(config, subject, runtime)
             held.callback(engine.release)
             checkpoints = Checkpoints(files.checkpoint_folder, config.fingerprint)
             _leader_first(runtime, lambda: _opening_files(config, files, checkpoints, subject, runtime, console))
             progress = _progress(files, checkpoints, subject, engine)
         progress.wall_seconds += time.perf_counter() - began
+        held.enter_context(_noting_the_lost(config, files, runtime))
         with stop_on_signal() as stop, watching(config, files, progress, runtime, console, stop) as watch:
-            train(
-                engine,
-                subject.task,
-                config.method.plan,
-                config,
-                progress,
-                events=watch.events,
-                checkpoints=checkpoints,
-                emit=watch.emit,
-                stop=stop,
-            )
+            with peers.watched():
+                _train(config, subject, engine, checkpoints, progress, watch, stop)
             if not runtime.leads:
                 return None
             peak_bytes = runtime.peak_bytes()  # of training: evaluation comes later
             evidence = _audit(config, files, subject)
             evaluations = _evaluate(engine, subject, checkpoints, progress)
             return _finish(config, files, progress, subject, runtime, peak_bytes, evidence, evaluations, watch.sessions)
+
+
+def _train(
+    config: RunConfig,
+    subject: Subject,
+    engine: Engine,
+    checkpoints: Checkpoints,
+    progress: Progress,
+    watch: Watch,
+    stop: StopRequest,
+) -> None:
+    train(
+        engine,
+        subject.task,
+        config.method.plan,
+        config,
+        progress,
+        events=watch.events,
+        checkpoints=checkpoints,
+        emit=watch.emit,
+        stop=stop,
+    )
+
+
+@contextlib.contextmanager
+def _noting_the_lost(config: RunConfig, files: RunFolder, runtime: Runtime) -> Iterator[None]:
+    """Where the leading process is the lost one, the first that is left writes into state.json what has happened."""
+    try:
+        yield
+    except LostRankError as error:
+        if error.speaks and not runtime.leads:
+            files.note_failure(config, str(error))
+        raise
 
 
 def _require_processes(config: RunConfig, runtime: Runtime) -> None:
@@ -82,6 +112,21 @@ def _require_processes(config: RunConfig, runtime: Runtime) -> None:
             f"start it with torchrun --nproc-per-node {config.train.processes}, or give --data and the other settings "
             "instead of --config",
         )
+
+
+def _require_room(config: RunConfig, runtime: Runtime) -> None:
+    """Refuse, before anything is built, a model or on a CPU a batch that cannot fit: two bytes for each layer's input.
+
+    What needs more than that at least may still not fit.
+    """
+    model = config.model
+    if not isinstance(model, GPTConfig):
+        return
+    weights = 4 * sum(weight.count for weight in weight_table(model, config.method) if weight.stored)
+    require_memory(weights, "this model")
+    if runtime.device.type == "cpu":
+        inputs = 2 * config.train.batch_size * model.context * model.width * model.layers
+        require_memory(weights + inputs, f"training it with --batch-size {config.train.batch_size}")
 
 
 def engine_of(config: RunConfig, subject: Subject, runtime: Runtime) -> Engine:
@@ -202,7 +247,7 @@ def _finish(
         task=subject.task.name,
         measures=subject.task.measures,
         fingerprint=config.fingerprint,
-        config=config,
+        config=config.without_places(),
         result=run_record.result(events),
         curve=run_record.curve(events),
         counts=weight_counts(config.method.plan, subject.table, steps),
@@ -231,19 +276,3 @@ def _require_events(files: RunFolder, progress: Progress) -> None:
             f"{files.events_file} was changed by somebody else while the run was training",
             "put it back from a copy and resume, or start over in another --out-dir",
         )
-
-
-@contextlib.contextmanager
-def _processes(runtime: Runtime) -> Iterator[None]:
-    """Join the other processes that torchrun started, if any."""
-    if runtime.world == 1:
-        yield
-        return
-    backend = "nccl" if runtime.device.type == "cuda" else "gloo"
-    if runtime.device.type == "cuda":
-        torch.cuda.set_device(runtime.device)
-    dist.init_process_group(backend, timeout=timedelta(minutes=30))
-    try:
-        yield
-    finally:
-        dist.destroy_process_group()

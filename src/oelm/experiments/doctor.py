@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from rich.console import Console
 
+from oelm.base.console import Console
 from oelm.base.errors import DataError
 from oelm.base.runtime import Runtime, choose_runtime
 from oelm.config.doctor_record import Check, DoctorRecord, Outcome, Speed, StudyHours

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oelm.base.errors import ConfigError
-from oelm.base.files import refusing_storage
+from oelm.base.files import open_regular, private_folder
 from oelm.base.locks import FileLock, is_locked
 from oelm.experiments.gpus import IdleGpus, read_gpus
 from oelm.experiments.launcher import PATIENT_TORCHRUN, Job, JobState, worker_command
@@ -204,7 +204,9 @@ def cores() -> int:
 
 def slots_folder() -> Path:
     """Where the locks of this machine's GPUs and CPU slots are; OELM_PLACES moves it."""
-    return Path(os.environ.get("OELM_PLACES") or Path(tempfile.gettempdir()) / f"oelm-places-{os.getuid()}")
+    if given := os.environ.get("OELM_PLACES"):
+        return Path(given)
+    return private_folder(Path(tempfile.gettempdir()) / f"oelm-places-{os.getuid()}")
 
 
 def _locked(paths: Sequence[Path], count: int) -> dict[Path, FileLock] | None:
@@ -223,7 +225,7 @@ def _locked(paths: Sequence[Path], count: int) -> dict[Path, FileLock] | None:
 def _spawned(folder: Path, processes: int, slot: Slot) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "TOKENIZERS_PARALLELISM": "false", **PATIENT_TORCHRUN, **slot.environment}
     console = RunFolder(folder).console_file
-    with refusing_storage(console), console.open("ab") as log:
+    with open_regular(console, "ab") as log:
         # A session of its own: the terminal's Ctrl-C reaches only us, and we ask the runs to save.
         return subprocess.Popen(
             worker_command(str(folder), processes),

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from oelm.base.errors import ConfigError
+from oelm.base.files import open_regular
 from oelm.experiments.launcher import PATIENT_TORCHRUN, Job, JobState, worker_command
 from oelm.experiments.resources import Resources
 from oelm.train.folder import RunFolder
@@ -122,7 +123,7 @@ def _started_ray() -> Any:
 def _work(folder: str, processes: int, cwd: str, environment: Mapping[str, str]) -> int:
     """The body of a task: the run's process, which is asked to save when the task is cancelled or its worker dies."""
     gpus = {name: value for name, value in os.environ.items() if name == "CUDA_VISIBLE_DEVICES" and value}
-    with RunFolder(Path(folder)).console_file.open("ab") as log:
+    with open_regular(RunFolder(Path(folder)).console_file, "ab") as log:
         child = subprocess.Popen(
             worker_command(folder, processes, ["--standalone"]),
             stdin=subprocess.DEVNULL,

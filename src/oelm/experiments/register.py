@@ -1,14 +1,13 @@
 """Registering a study: its plan is written once, at the first start, and every later start must agree with it."""
 
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from oelm.base.errors import CheckpointError, ConfigError
-from oelm.base.files import write_text
+from oelm.base.errors import CheckpointError, ConfigError, UnreadableError
+from oelm.base.files import read_json, write_text
 from oelm.base.locks import FileLock
 from oelm.config.methods import control_of
 from oelm.config.registered import (
@@ -128,8 +127,8 @@ def _stamp(files: Sequence[Path]) -> PlanStamp:
 
 def _read(path: Path) -> RegisteredPlan:
     try:
-        values = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+        values = read_json(path)
+    except (OSError, UnreadableError) as error:
         raise CheckpointError(
             f"the registered plan {path} cannot be read ({error})", "put it back as it was, or choose another --out-dir"
         ) from error

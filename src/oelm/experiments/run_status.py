@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from oelm.base.errors import OelmError
 from oelm.config.record import RunState, StateFile
 from oelm.experiments.matrix import StudyRun, main_measure
 from oelm.experiments.ownership import ClaimNote, is_claimed, is_training, last_state, left_behind, read_note
@@ -67,10 +68,7 @@ def status_of(run: StudyRun, queued: Collection[str] = ()) -> RunStatus:
     """Look at the folder of a run; `queued` are jobs that wait in a queue, whether their coordinator lives or not."""
     files, state = RunFolder(run.folder), last_state(run.folder)
     if files.finished:
-        record = files.record()
-        return RunStatus(
-            run, Status.FINISHED, state, record.result.measures, elapsed_seconds=record.timing.wall_seconds
-        )
+        return _with_record(run, files, state)
     measures, elapsed = (state.measures, state.elapsed_seconds) if state else ({}, None)
     if is_claimed(run.folder):
         note, status = read_note(run.folder), Status.RUNNING if is_training(run.folder) else Status.QUEUED
@@ -80,6 +78,15 @@ def status_of(run: StudyRun, queued: Collection[str] = ()) -> RunStatus:
         return RunStatus(run, Status.QUEUED, state, measures, left.device, elapsed_seconds=elapsed)
     ended = how_it_ended(run.folder)
     return RunStatus(run, ended, state, measures, None, _reason(run.folder, state, ended), elapsed)
+
+
+def _with_record(run: StudyRun, files: RunFolder, state: StateFile | None) -> RunStatus:
+    """A record that cannot be read is named, and hides no other run."""
+    try:
+        record = files.record()
+    except (OSError, OelmError) as error:
+        return RunStatus(run, Status.FAILED, state, reason=str(error))
+    return RunStatus(run, Status.FINISHED, state, record.result.measures, elapsed_seconds=record.timing.wall_seconds)
 
 
 Traces = tuple[StateFile | None, ClaimNote | None]

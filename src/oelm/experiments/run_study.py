@@ -120,7 +120,7 @@ def _show(selection: Selection, console: Console) -> None:
         tried = ", ".join(
             f"{trial.lr:g}: {'diverged' if trial.loss is None else f'{trial.loss:.4f}'}" for trial in choice.trials
         )
-        edge = " [yellow](edge of the grid: a better one may lie beyond)[/]" if choice.at_edge else ""
+        edge = " (edge of the grid: a better one may lie beyond)" if choice.at_edge else ""
         vertex = " (vertex of the parabola)" if choice.by is ChosenBy.VERTEX else ""
         console.print(f"  {choice.cell:<34} {choice.lr:g}{vertex}{edge}   ({tried})", highlight=False)
 

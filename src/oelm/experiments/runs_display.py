@@ -20,15 +20,15 @@ class RunsDisplay:
 
     def __init__(self, console: Console, *, total: int, done: int) -> None:
         columns = (
-            TextColumn(f"{{task.description:<{_NAME_WIDTH}}}"),
+            TextColumn(f"{{task.description:<{_NAME_WIDTH}}}", markup=False),
             BarColumn(bar_width=20),
             TaskProgressColumn(),
-            TextColumn("{task.fields[facts]}"),
+            TextColumn("{task.fields[facts]}", markup=False),
             TimeElapsedColumn(),
         )
         self._console = console
         self._progress = Progress(*columns, console=console, disable=not console.is_terminal)
-        self._all = self._progress.add_task("[bold]all runs", total=total, completed=done, facts="")
+        self._all = self._progress.add_task("all runs", total=total, completed=done, facts="")
         self._bars: dict[str, TaskID] = {}
         self._looked = 0.0
         self._said = ""

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from oelm.base.errors import ConfigError
+from oelm.base.errors import ConfigError, StorageError
+from oelm.base.files import open_regular
 from oelm.experiments.launcher import PATIENT_TORCHRUN, Job, JobState, worker_command
 from oelm.experiments.resources import Resources
 from oelm.train.folder import RunFolder
@@ -119,8 +120,9 @@ def _note_end(job: str, folder: Path) -> None:
         shown = f"JobState={shown.strip()}" if shown.strip() else ""
     facts = dict(word.split("=", 1) for word in shown.split() if "=" in word)
     if facts.get("JobState", "COMPLETED") != "COMPLETED":
-        with suppress(OSError), RunFolder(folder).console_file.open("a") as log:
-            log.write(f"SLURM job {job} ended as {facts['JobState']} (exit code {facts.get('ExitCode', 'unknown')})\n")
+        ended = f"SLURM job {job} ended as {facts['JobState']} (exit code {facts.get('ExitCode', 'unknown')})\n"
+        with suppress(OSError, StorageError), open_regular(RunFolder(folder).console_file, "ab") as log:
+            log.write(ended.encode())
 
 
 def batch_script(folders: Sequence[Path], processes: int, resources: Resources) -> str:

@@ -38,6 +38,8 @@ from oelm.experiments.resources import Resources
 
 SET_BY_THE_STUDY = frozenset({"method", "seed", "source"})
 _EQUAL_FACTORS = 0.01
+_MOST_RUNS = 5_000
+"""Each is resolved, planned and looked at: more would make every command wait, and nobody could read the result."""
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9.,_+=-]*$"
 _Name = Annotated[str, Field(pattern=_NAME)]
 
@@ -236,6 +238,15 @@ class Study(Settings):
             raise located_error(("keep_checkpoints",), "`evaluate` needs the weights; leave one of them out")
         if not all(isinstance(data, PrepareRequest | PreparedTokens) for data in self.data.values()):
             raise located_error(("evaluate",), "only language models of text are asked; leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_run(self) -> Self:
+        cells = len(self.data) * math.prod(map(len, self.axes.values())) * len(self.arms)
+        runs = cells * (len(self.seeds) + (len(self.tuning.grid) if self.tuning else 0))
+        if runs > _MOST_RUNS:
+            problem = f"{runs:,} runs: data x axes x arms x seeds; a study has at most {_MOST_RUNS:,}"
+            raise located_error(("seeds",), problem)
         return self
 
     @model_validator(mode="after")

@@ -16,7 +16,7 @@ from oelm.config.run import DataConfig, RunConfig
 from oelm.data.batches import TokenBatches, Tokens, ValidationWindows, half_of
 from oelm.data.labelled_sets import Encoded, Reader, TextTokenizer, encode_sets, read_labelled
 from oelm.data.tokenizer import load_tokenizer
-from oelm.data.tokens import TokenFolder
+from oelm.data.tokens import MANIFEST_FILE, TokenFolder
 from oelm.data.verified import require_whole
 from oelm.experiments.trained_run import load_run, trained_digest
 from oelm.method.weights import Role, Weight
@@ -156,6 +156,22 @@ def open_tokens(config: DataConfig) -> TokenFolder:
             "prepare the same data again, or start a new run with another --out-dir",
         )
     return data
+
+
+def with_found_data(config: RunConfig, folder: Path) -> RunConfig:
+    """The config of a run in `folder` with its data where they are seen from here.
+
+    A relative data folder is looked for where we are, then beside every folder above the run: a run goes on from any
+    directory. Its digest says whether it is the right one.
+    """
+    data = config.data
+    if not isinstance(data, DataConfig) or Path(data.folder).is_dir():
+        return config
+    above = (parent / data.folder for parent in folder.resolve().parents)
+    found = next((place for place in above if (place / MANIFEST_FILE).is_file()), None)
+    return (
+        config if found is None else config.model_copy(update={"data": data.model_copy(update={"folder": str(found)})})
+    )
 
 
 def require_whole_data(config: RunConfig) -> None:

@@ -7,6 +7,7 @@ from statistics import fmean
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
+from rich.text import Text
 
 from oelm.config.measure import Measure
 from oelm.config.model import GPTConfig, Style
@@ -153,12 +154,13 @@ def status_table(rows: Sequence[RunStatus]) -> Table:
     for column in table.columns:
         column.no_wrap = many
     lines = [(row.run.name, _state(row), *_progress(row), _device(row)) for row in rows]
-    for line in [map("\n".join, zip(*lines, strict=True))] if many else lines:
-        table.add_row(*line)
+    for name, state, *rest in [map("\n".join, zip(*lines, strict=True))] if many else lines:
+        table.add_row(name, Text.from_markup(state), *rest)
     return table
 
 
 def _state(row: RunStatus) -> str:
+    """With markup: words of ours only."""
     silent = row.status is Status.RUNNING and row.state and time.time() - row.state.heartbeat_at > _SILENT_SECONDS
     return f"[{_COLOURS[row.status]}]{row.status}[/]{' (silent)' if silent else ''}"
 

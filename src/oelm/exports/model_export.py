@@ -60,7 +60,11 @@ def as_transformers(model: GPT, end_of_text: int | None = None) -> PreTrainedMod
 def _tokenizer(path: Path, context: int) -> PreTrainedTokenizerFast:
     if not path.is_file():
         raise DataError(f"there is no tokenizer {path}", "give the tokenizer.json of the run or its data folder")
-    return wrapped_tokenizer(Tokenizer.from_file(str(path)), END_OF_TEXT, END_OF_TEXT, context)
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:
+        raise DataError(f"{path} is not a tokenizer.json: {error}", "put it back from the data folder") from error
+    return wrapped_tokenizer(tokenizer, END_OF_TEXT, END_OF_TEXT, context)
 
 
 def wrapped_tokenizer(tokenizer: Tokenizer, begin: str, end: str, context: int) -> PreTrainedTokenizerFast:

@@ -7,11 +7,11 @@ mathematics, whatever a kernel computes besides: the bound on what freezing can 
 """
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import partial
 
-from oelm.config.method import FreezingPlan, When
+from oelm.config.method import FreezingPlan
 from oelm.config.record import FlopCounts, RoleCount, WeightCounts
-from oelm.method.freezing import chosen, frozen_names, is_frozen
+from oelm.method.freezing import chosen, frozen_names, frozen_steps
 from oelm.method.weights import QUERY_KEY_SIDE, Product, Role, Weight, layer_count
 
 
@@ -69,22 +69,9 @@ def frozen_share(plan: FreezingPlan | None, table: tuple[Weight, ...], total_ste
     fixed = {weight.name: 1.0 for weight in table if weight.fixed}
     if plan is None:
         return fixed
-    share_of_layer = _share_of_layer(plan.when, layer_count(table), total_steps)
-    planned = {weight.name: share_of_layer[weight.layer] for weight in chosen(plan, table) if weight.layer is not None}
+    steps = partial(frozen_steps, plan.when, total_steps=total_steps, layers=layer_count(table))
+    planned = {w.name: steps(layer=w.layer) / total_steps for w in chosen(plan, table) if w.layer is not None}
     return {**planned, **fixed}
-
-
-@lru_cache
-def _share_of_layer(when: When, layers: int, total_steps: int) -> tuple[float, ...]:
-    """By asking the calendar for every step; kept, because the runs of a study ask the same again and again."""
-    return tuple(
-        sum(
-            is_frozen(when, step=step, total_steps=total_steps, layer=layer, layers=layers)
-            for step in range(total_steps)
-        )
-        / total_steps
-        for layer in range(layers)
-    )
 
 
 def flop_counts(

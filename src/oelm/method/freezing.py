@@ -83,14 +83,36 @@ def is_frozen(when: When, *, step: int, total_steps: int, layer: int, layers: in
             return step < at_step(end, total_steps)
         case From(start=start):
             return step >= _within_run(start, total_steps)
-        case TopDownThaw(start=start, end=end):
-            first, last = at_step(start, total_steps), at_step(end, total_steps)
-            below_top = (layers - 1 - layer) / max(1, layers - 1)
-            return step < round(first + below_top * (last - first))
+        case TopDownThaw():
+            return step < _thaws_at(when, total_steps, layer, layers)
         case EveryNth(n=n):
             return (step + 1) % n != 0
         case _:
             assert_never(when)
+
+
+def frozen_steps(when: When, *, total_steps: int, layer: int, layers: int) -> int:
+    """In how many of all steps `is_frozen` says yes."""
+    match when:
+        case EveryNth(n=n):
+            return total_steps - total_steps // n
+        case From(start=start):
+            return total_steps - _within_run(start, total_steps)
+        case Always():
+            return total_steps
+        case Until(end=end):
+            return min(total_steps, at_step(end, total_steps))
+        case TopDownThaw():
+            return min(total_steps, max(0, _thaws_at(when, total_steps, layer, layers)))
+        case _:
+            assert_never(when)
+
+
+def _thaws_at(when: TopDownThaw, total_steps: int, layer: int, layers: int) -> int:
+    """The first step that trains a layer: from the top at `start` to the bottom at `end`."""
+    first, last = at_step(when.start, total_steps), at_step(when.end, total_steps)
+    below_top = (layers - 1 - layer) / max(1, layers - 1)
+    return round(first + below_top * (last - first))
 
 
 def _within_run(start: Moment, total_steps: int) -> int:

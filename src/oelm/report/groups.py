@@ -26,8 +26,8 @@ from oelm.report.record_files import (
     FoundPlan,
     Registration,
     find_plans,
+    find_records,
     how_it_ended,
-    load_records,
     registration_of,
     registrations,
     unfinished_runs,
@@ -95,6 +95,8 @@ class Report:
     unchecked: tuple[study_views.UncheckedChoice, ...]
     """Choices of learning rates whose tuning runs left no record here."""
     unfinished: tuple[Path, ...]
+    damaged: tuple[str, ...]
+    """What is wrong with records that were left out."""
     ended: Mapping[str, RunState]
     """How those of them ended that diverged or failed."""
     registrations: tuple[Registration, ...]
@@ -105,8 +107,9 @@ def report_runs(
     paths: Sequence[Path], margin: float | None = None, primary: str | None = None, reported: Sequence[Record] = ()
 ) -> Report:
     """The report on the runs in these folders; `reported` are another study's records to show with them."""
-    records = [*load_records(paths), *reported]
-    return build_report(records, margin, primary, unfinished_runs(paths), find_plans(paths, records))
+    found, damaged = find_records(paths)
+    records = [*found, *reported]
+    return build_report(records, margin, primary, unfinished_runs(paths), find_plans(paths, records), damaged)
 
 
 def build_report(
@@ -115,6 +118,7 @@ def build_report(
     primary: str | None = None,
     unfinished: Sequence[Path] = (),
     plans: Mapping[str, FoundPlan] | None = None,
+    damaged: Sequence[str] = (),
 ) -> Report:
     """Split records into experiments, compare each, and gather the views.
 
@@ -143,6 +147,7 @@ def build_report(
         environments=study_views.environment_rows(arms),
         unchecked=study_views.unchecked_choices(records, arms),
         unfinished=tuple(unfinished),
+        damaged=tuple(damaged),
         ended={str(path): state for path in unfinished if (state := how_it_ended(path)) in _ENDED},
         registrations=registered,
     )

@@ -7,18 +7,20 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from oelm.base.errors import CheckpointError, ConfigError
+from oelm.base.errors import CheckpointError, ConfigError, UnreadableError
 from oelm.base.files import PARTIAL_PREFIX, read_json
 from oelm.config.consistency import contradiction, disagreement
 from oelm.config.evaluated import EVALUATION_FILE, EvaluationFile
 from oelm.config.record import Record, RunState, StateFile, opened
 from oelm.config.registered import AMENDMENTS, PLAN_FILE, RegisteredPlan, file_digest
-from oelm.config.settings import fingerprint, parse
+from oelm.config.settings import fingerprint, parse, refuse_unshowable
 from oelm.config.study_role import PlanStamp
 
 RECORD = "record.json"
 CONFIG = "config.yaml"
 STATE = "state.json"
+_TEXTS = frozenset({"samples"})
+"""Of evaluations: what models wrote."""
 _FOLDERS_ABOVE = 2
 """A study's plan lies two folders above its runs."""
 
@@ -29,9 +31,33 @@ def load_records(paths: Sequence[Path]) -> tuple[Record, ...]:
     One run given twice counts once; two records of one run that disagree are refused, because choosing
     between them would be choosing the result. So is a record that contradicts itself, or another one.
     """
-    kept: dict[tuple[str, str, str], tuple[Path, Record]] = {}
+    return find_records(paths, strict=True)[0]
+
+
+def find_records(paths: Sequence[Path], *, strict: bool = False) -> tuple[tuple[Record, ...], tuple[str, ...]]:
+    """As `load_records`, but a damaged record among others, unless it was asked for by its own name, only leaves its
+    run out; the second part says what is wrong with each of these, and a report must say so."""
+    named = {file for path in paths if path.is_file() or (path / RECORD).is_file() for file in _record_files(path)}
+    read: dict[Path, Record] = {}
+    damaged: dict[Path, CheckpointError | ConfigError] = {}
     for file in dict.fromkeys(file for path in paths for file in _record_files(path)):
-        record = _with_answers(read_record(file), file.with_name(EVALUATION_FILE))
+        try:
+            read[file] = _with_answers(read_record(file), file.with_name(EVALUATION_FILE))
+        except (CheckpointError, ConfigError) as error:
+            if strict or file in named:
+                raise
+            damaged[file] = error
+    if damaged and not read:
+        raise next(iter(damaged.values()))
+    # A page names no place on somebody's machine.
+    told = (error.problem.replace(f"{file.parent.parent}/", "") for file, error in damaged.items())
+    return _agreeing(read), tuple(told)
+
+
+def _agreeing(read: Mapping[Path, Record]) -> tuple[Record, ...]:
+    """Each run once; refused where two records cannot both be true."""
+    kept: dict[tuple[str, str, str], tuple[Path, Record]] = {}
+    for file, record in read.items():
         stage = record.config.study.stage if record.config.study else ""
         run = (f"{record.task} {record.source}", stage, record.config.fingerprint)
         if run not in kept:
@@ -53,8 +79,9 @@ def _with_answers(record: Record, file: Path) -> Record:
         return record
     try:
         values = read_json(file)
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, UnreadableError) as error:
         raise CheckpointError(f"cannot read {file}: {error}", "take it away and evaluate the run again") from error
+    refuse_unshowable(values, str(file), texts=_TEXTS)
     return parse(EvaluationFile, values, str(file)).in_record(record)
 
 
@@ -86,9 +113,9 @@ def _opened(path: Path) -> Record:
         return opened(read_json(path), str(path))
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror}", "check the path and its permissions") from error
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except UnreadableError as error:
         fix = f"remove it and run `oelm train --resume --out-dir {path.parent}`, which writes it anew"
-        raise CheckpointError(f"{path} is not JSON ({error})", fix) from error
+        raise CheckpointError(error.problem, fix) from error
     except ConfigError as error:
         fix = "compare records that this version of oelm wrote"
         raise CheckpointError(error.problem.replace(f"{path}:", f"{path} is not a record:", 1), fix) from error

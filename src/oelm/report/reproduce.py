@@ -99,6 +99,7 @@ def _all_settings(config: RunConfig, model: GPTConfig) -> dict[str, Any]:
         "accumulate": config.train.accumulate,
         "processes": config.train.processes,
         "precision": config.train.precision,
+        "bad_steps": config.train.bad_steps,
         "validate_every": config.train.validate_every,
         "validation_sequences": config.train.validation_sequences,
         "validation_half": config.train.validation_half,

@@ -202,6 +202,8 @@ def notes(report: Report, say: Texts) -> tuple[str, ...]:
         names = [str(folder) for folder in report.unfinished]
         shown = [f"{name} ({say(f'ended.{report.ended[name]}')})" if name in report.ended else name for name in names]
         lines.append(say("unfinished", folders=", ".join(shown)))
+    if report.damaged:
+        lines.append(say("damaged", problems="; ".join(report.damaged)))
     return tuple(lines)
 
 

@@ -356,6 +356,10 @@ TEXTS: dict[str, tuple[str, str]] = {
     ),
     "plan_not_here": ("Its file is not here: missing runs cannot be named.", "此处没有计划文件，无法列出缺失的运行。"),
     "exploratory": ("Exploratory: no registered plan.", "探索性结果：没有登记的计划。"),
+    "damaged": (
+        "Left out, as their records are damaged: {problems}.",
+        "记录已损坏，故未计入：{problems}。",
+    ),
     "unfinished": (
         "Left out, as not finished: {folders}. A run that failed is a result too.",
         "未完成，故未计入：{folders}。失败的运行同样是结果。",

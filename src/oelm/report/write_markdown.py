@@ -116,10 +116,12 @@ def _listed(lines: Iterable[str]) -> str:
 
 def _code(name: str) -> str:
     """A name as code; what would end the code or the cell is taken out of it."""
-    return f"`{name.replace('`', chr(39)).replace('|', '¦')}`"
+    return f"`{' '.join(name.split()).replace('`', chr(39)).replace('|', '¦')}`"
 
 
 def _escaped(text: str) -> str:
     """Text that Markdown takes as it is; commands between backticks stay code."""
-    pieces = text.split("`")
+    pieces = " ".join(text.splitlines()).split("`")
+    if len(pieces) % 2 == 0:  # one that nothing closes
+        return "\\`".join(piece.translate(_SPECIAL) for piece in pieces)
     return "`".join(piece if place % 2 else piece.translate(_SPECIAL) for place, piece in enumerate(pieces))

@@ -16,7 +16,7 @@ from oelm.config.method import Method
 from oelm.config.model import HuggingFaceModel
 from oelm.surgery.convert import apply
 from oelm.surgery.model_folder import unchanged_folder
-from oelm.surgery.pretrained import load_tokenizer, quiet_loading, read_config, refuse_longer
+from oelm.surgery.pretrained import load_tokenizer, quiet_loading, read_config, readable_weights, refuse_longer
 
 _TOKENIZER = "tokenizer.json"
 
@@ -54,8 +54,10 @@ def converted_causal(pretrained: HuggingFaceModel, method: Method, seed: int) ->
 def load_causal(folder: Path, dtype: torch.dtype | None = None) -> PreTrainedModel:
     """The language model of a folder, whole, in `dtype` or its own."""
     causal_config(folder)
-    with quiet_loading():
-        loaded: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype or "auto", output_loading_info=True)
+    with quiet_loading(), readable_weights(folder):
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=dtype or "auto", output_loading_info=True, trust_remote_code=False
+        )
     model: PreTrainedModel
     model, loading = loaded
     if gaps := sorted(loading["missing_keys"]):

@@ -1,5 +1,6 @@
 """The folder of a pre-trained model: found or fetched, identified, and its tokenizer's files."""
 
+import contextlib
 import hashlib
 import shutil
 from collections.abc import Iterator
@@ -109,8 +110,17 @@ def weight_files(folder: Path) -> list[Path]:
         if (folder / name).is_file():
             return [folder / name]
         if index.is_file():
-            return sorted({folder / shard for shard in read_json(index)["weight_map"].values()})
+            return sorted({folder / name for name in _shards(index)})
     return []
+
+
+def _shards(index: Path) -> set[str]:
+    """The names of the files that an index lists: in its own folder, none elsewhere."""
+    with contextlib.suppress(KeyError, TypeError, AttributeError):
+        names = set(read_json(index)["weight_map"].values())
+        if all(isinstance(name, str) and Path(name).name == name for name in names):
+            return names
+    raise DataError(f"{index} does not list the files of the weights", "restore the folder as it was saved")
 
 
 def _tokenizer_files(folder: Path) -> Iterator[Path]:

@@ -75,11 +75,16 @@ def load_classifier(folder: Path, labels: tuple[str, ...], seed: int) -> PreTrai
     config = read_config(
         folder, num_labels=len(labels), id2label=dict(enumerate(labels)), label2id={n: i for i, n in enumerate(labels)}
     )
-    with torch.random.fork_rng(devices=[]), quiet_loading():
+    with torch.random.fork_rng(devices=[]), quiet_loading(), readable_weights(folder):
         torch.manual_seed(stream_seed(seed, "init", "classification head"))
         model: PreTrainedModel
         model, loading = AutoModelForSequenceClassification.from_pretrained(
-            folder, config=config, ignore_mismatched_sizes=True, dtype=torch.float32, output_loading_info=True
+            folder,
+            config=config,
+            ignore_mismatched_sizes=True,
+            dtype=torch.float32,
+            output_loading_info=True,
+            trust_remote_code=False,
         )
     _refuse_gaps(folder, model, loading)
     decoder_only = Attention.ENCODER not in architecture_of(model).places
@@ -92,10 +97,10 @@ def load_classifier(folder: Path, labels: tuple[str, ...], seed: int) -> PreTrai
 def read_config(folder: Path, **changes: Any) -> PreTrainedConfig:
     """The config.json of a model folder."""
     try:
-        config: PreTrainedConfig = AutoConfig.from_pretrained(folder, **changes)
-    except (OSError, ValueError) as error:
+        config: PreTrainedConfig = AutoConfig.from_pretrained(folder, trust_remote_code=False, **changes)
+    except Exception as error:
         raise DataError(
-            f"transformers cannot read {folder / 'config.json'}: {str(error).splitlines()[0]}",
+            f"transformers cannot read {folder / 'config.json'}: {first_line(error)}",
             "give the folder of a model that this version of transformers knows",
         ) from error
     return config
@@ -111,6 +116,23 @@ def _refuse_gaps(folder: Path, model: PreTrainedModel, loading: dict[str, Any]) 
             f"({len(gaps)} such tensors)",
             "restore the folder as it was saved",
         )
+
+
+@contextlib.contextmanager
+def readable_weights(folder: Path) -> Iterator[None]:
+    """Turn what transformers, safetensors or pickle say of weights that they cannot read into one line."""
+    try:
+        yield
+    except Exception as error:
+        raise DataError(
+            f"the weights in {folder} cannot be read: {first_line(error)}",
+            "give a folder as save_pretrained writes it, with model.safetensors",
+        ) from error
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, shortly."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
 
 
 @contextlib.contextmanager
@@ -132,9 +154,9 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
     if not has_tokenizer(folder):  # transformers would make an empty one
         raise DataError(f"{folder} has no tokenizer", fix)
     try:
-        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder)
-    except (OSError, ValueError) as error:
-        raise DataError(f"the tokenizer in {folder} cannot be read: {str(error).splitlines()[0]}", fix) from error
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    except Exception as error:
+        raise DataError(f"the tokenizer in {folder} cannot be read: {first_line(error)}", fix) from error
     return tokenizer
 
 

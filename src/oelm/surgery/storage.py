@@ -31,7 +31,7 @@ from oelm.surgery.pretrained import quiet_loading
 from oelm.surgery.sites import open_sites
 
 # What decides which folder is read, of all that `from_pretrained` takes.
-_WHERE = ("revision", "token", "cache_dir", "local_files_only", "subfolder", "force_download")
+_WHERE = ("revision", "token", "cache_dir", "local_files_only", "subfolder", "force_download", "trust_remote_code")
 
 
 def save(model: nn.Module, folder: Path | str, tokenizer: PreTrainedTokenizerBase | None = None) -> None:
@@ -74,7 +74,8 @@ def load(source: Path | str, *, architecture: Architecture | None = None, **opti
     type they were saved in cannot be compared.
     """
     source = str(source)
-    config = AutoConfig.from_pretrained(source, **{name: options[name] for name in _WHERE if name in options})
+    where = {"trust_remote_code": False, **{name: options[name] for name in _WHERE if name in options}}
+    config = AutoConfig.from_pretrained(source, **where)
     conversion = read_marker(config, where=f"{source}: config.json")
     if conversion is None:
         raise CheckpointError(

@@ -5,8 +5,6 @@ checkpoint/best-00000150/   model.safetensors  training.json  digests.json
 checkpoint/damaged-step-00000200/   one that was passed over on resume; it goes with the next save
 """
 
-import json
-import math
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from oelm.base.errors import CheckpointError
+from oelm.base.errors import CheckpointError, UnreadableError
 from oelm.base.files import make_folder, read_json, sweep_leftovers, write_json, writing_folder
 from oelm.data.tokens import file_sha256
 from oelm.train.folder import has_events
@@ -51,7 +49,10 @@ class Progress:
     gradient_norm: float = 0.0
     """Of the last step that changed the weights."""
     skipped_steps: int = 0
-    """Steps whose gradients overflowed in float16; they count as steps."""
+    """Steps that changed nothing, by an overflow in float16 or as bad ones; they count as steps."""
+    usual_loss: float | None = None
+    """The mean loss of the last hundred steps or so that changed the weights."""
+    bad_in_a_row: int = 0
     loss_scale: dict[str, Any] | None = None
     """The state of `LossScale`; None in other precisions."""
     events_bytes: int = 0
@@ -74,10 +75,11 @@ class Progress:
         if timed:
             self.step_seconds.append(seconds)
 
-    def note_gradient(self, norm: float) -> None:
-        """The norm of an update that was made; one that is not finite was skipped, and is counted."""
-        if math.isfinite(norm):
-            self.gradient_norm = norm
+    def note_update(self, *, loss: float, gradient_norm: float, applied: bool) -> None:
+        """An update that was made; one that was not is counted."""
+        if applied:
+            self.gradient_norm = gradient_norm
+            self.usual_loss = loss if self.usual_loss is None else self.usual_loss + (loss - self.usual_loss) / 100
         else:
             self.skipped_steps += 1
 
@@ -105,8 +107,8 @@ class Checkpoints:
         tensors = {f"{_MOMENT}{name}:{part}": _plain(t) for name, state in moments.items() for part, t in state.items()}
         tensors[_STEP_SECONDS] = torch.tensor(progress.step_seconds, dtype=torch.float64)
         with writing_folder(self.folder / f"step-{progress.step:08d}") as folder:
-            _save_tensors(_weights(model), folder / "model.safetensors")
-            _save_tensors(tensors, folder / "training.safetensors")
+            save_file(_weights(model), folder / "model.safetensors")
+            save_file(tensors, folder / "training.safetensors")
             self._write_progress(folder, progress)
             _write_digests(folder)
         self._resumable_best = progress.best_step
@@ -119,7 +121,7 @@ class Checkpoints:
         The former best goes when a checkpoint knows of the new one: a run killed before that resumes with the former.
         """
         with writing_folder(self.folder / f"best-{progress.step:08d}") as folder:
-            _save_tensors(_weights(model), folder / "model.safetensors")
+            save_file(_weights(model), folder / "model.safetensors")
             self._write_progress(folder, progress)
             _write_digests(folder)
         self._keep_best(progress.step, self._resumable_best)
@@ -225,7 +227,7 @@ def damage_of(folder: Path) -> str | None:
         if not isinstance(digests, dict) or sorted(digests) != names:
             return f"its files are not those of {_DIGESTS}"
         wrong = next((name for name in names if file_sha256(folder / name) != digests[name]), None)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError) as error:
         return " ".join(str(error).split())[:200]
     return f"{wrong} does not have its digest" if wrong else None
 
@@ -258,18 +260,11 @@ def _load_weights(model: nn.Module, folder: Path) -> None:
 def _readable(folder: Path) -> Iterator[None]:
     try:
         yield
-    except (RuntimeError, OSError, SafetensorError, json.JSONDecodeError, KeyError, TypeError) as error:
+    except (RuntimeError, OSError, SafetensorError, UnreadableError, KeyError, TypeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise CheckpointError(
             f"{folder} cannot be loaded: {reason}", "remove that folder to go on from the checkpoint before it"
         ) from error
-
-
-def _save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
-    try:
-        save_file(tensors, path)
-    except SafetensorError as error:  # a full disk, but not as the system says it
-        raise OSError(str(error)) from error
 
 
 def _remove(folders: list[Path]) -> None:

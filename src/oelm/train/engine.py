@@ -34,6 +34,8 @@ class Update:
     tokens: int
     gradient_norm: float
     """Of the mean loss, before clipping; where it is not finite, no weight was changed."""
+    applied: bool
+    """Whether the weights were changed."""
     stop: bool
     """Some process was asked to stop."""
 
@@ -151,8 +153,10 @@ class Engine:
         self._add_up(self._sums)
         self._next = (task, step + 1, 0)
 
-    def update(self, lr: float) -> Update:
+    def update(self, lr: float, *, most_loss: float = math.inf) -> Update:
         """Divide by the count, clip and apply the gradients; change nothing if their norm is not finite.
+
+        Nor if the loss is above `most_loss`.
 
         AdamW divides the gradients by one number as it reads them, so the mean and the clipping take no pass of their
         own. The next batch is made before this one's numbers are waited for, while the device is still at work.
@@ -168,17 +172,27 @@ class Engine:
             torch._foreach_div_(gradients, scale)
             scale = torch.ones_like(scale)
         self._optimiser.grad_scale = scale.float()  # type: ignore[attr-defined]
-        self._optimiser.found_inf = norm.isfinite().logical_not().float()  # type: ignore[attr-defined]
+        refused = norm.isfinite().logical_not()
+        if most_loss < math.inf:
+            refused = refused | (self._sums[0] / self._sums[1] <= most_loss).logical_not()
+        self._optimiser.found_inf = refused.float()  # type: ignore[attr-defined]
         for group in self._optimiser.param_groups:
             group["lr"] = lr * group["lr_share"]
         self._optimiser.step()
         self._optimiser.zero_grad(set_to_none=True)
         if self._next is not None:
             self._ready = (self._next, self._made_batch(*self._next))
-        loss, count, tokens, stops, gradient_norm = torch.cat([self._sums, norm.double().view(1)]).tolist()
+        numbers = torch.cat([self._sums, norm.double().view(1), refused.double().view(1)]).tolist()
+        loss, count, tokens, stops, gradient_norm, unchanged = numbers
         if self.loss_scale is not None:
             self.loss_scale.update(finite=math.isfinite(gradient_norm))
-        return Update(loss=loss / count, tokens=int(tokens), gradient_norm=gradient_norm, stop=stops > 0)
+        return Update(
+            loss=loss / count,
+            tokens=int(tokens),
+            gradient_norm=gradient_norm,
+            applied=not unchanged,
+            stop=stops > 0,
+        )
 
     def evaluate(self, task: Task) -> dict[str, float]:
         """The task's measures on its validation set, shared out over all processes."""

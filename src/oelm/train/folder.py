@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from oelm.base.errors import CheckpointError, OelmError
-from oelm.base.files import read_json, refusing_storage, sweep_leftovers, write_text
+from oelm.base.errors import CheckpointError, OelmError, StorageError
+from oelm.base.files import open_regular, read_json, refusing_storage, sweep_leftovers, write_text
 from oelm.base.locks import FileLock
 from oelm.config.record import Event, Record, RunState, StateFile, opened
 from oelm.config.run import RunConfig
@@ -98,10 +98,11 @@ class RunFolder:
         except Exception as error:
             with suppress(OelmError):  # the error itself matters more
                 if leads and self.config_file.is_file() and self.config().fingerprint == config.fingerprint:
-                    self._note_failure(config, str(error))
+                    self.note_failure(config, str(error))
             raise
 
-    def _note_failure(self, config: RunConfig, reason: str) -> None:
+    def note_failure(self, config: RunConfig, reason: str) -> None:
+        """Write into state.json why the run ended; what was there is kept."""
         last = self.state() or new_state(0, config.train.steps, "none", sessions=0)
         failed = {"state": RunState.FAILED, "reason": reason, "heartbeat_at": time.time()}
         write_text(self.state_file, last.model_copy(update=failed).model_dump_json(indent=2) + "\n")
@@ -143,7 +144,26 @@ class RunFolder:
             raise RefusedRunError(
                 f"another process is training in {self.path}", "wait for it, or choose another --out-dir"
             )
-        with lock:
+        with lock, self._held_folder():
+            yield
+
+    @contextmanager
+    def _held_folder(self) -> Iterator[None]:
+        """Lock the folder itself as well: run.lock may be deleted by somebody who tidies up, the folder may not.
+
+        Where a network file system locks no folders, run.lock has to do.
+        """
+        try:
+            held = FileLock.take(self.path)
+        except (OSError, StorageError):
+            yield
+            return
+        if held is None:
+            raise RefusedRunError(
+                f"another process is training in {self.path}, though its run.lock was deleted",
+                "wait for it, or choose another --out-dir",
+            )
+        with held:
             yield
 
 
@@ -165,11 +185,11 @@ class EventLog:
 
     def __init__(self, path: Path, keep_bytes: int) -> None:
         self._path = path
+        self._file = open_regular(path, "ab")
         with refusing_storage(path):
-            path.touch()
-            os.truncate(path, min(keep_bytes, path.stat().st_size))
+            self._file.truncate(min(keep_bytes, path.stat().st_size))
+            self._file.seek(0, os.SEEK_END)
             self._digest = hashlib.sha256(path.read_bytes())
-            self._file = path.open("ab")
 
     def append(self, event: Event) -> None:
         """Write one line."""

@@ -8,14 +8,14 @@ import signal
 import time
 from dataclasses import asdict
 
-from oelm.base.errors import DivergedError
 from oelm.config.method import FreezingPlan
 from oelm.config.record import FreezeEvent, StepEvent, ValidationEvent
 from oelm.config.run import RunConfig
 from oelm.method.freezing import frozen_names
 from oelm.tasks.task import Task
+from oelm.train.bad_steps import diverged, most_loss, respond, what_is_wrong
 from oelm.train.checkpoint import Checkpoints, Progress
-from oelm.train.engine import Engine, Update
+from oelm.train.engine import Engine
 from oelm.train.folder import EventLog
 from oelm.train.observers import Emit
 from oelm.train.schedule import learning_rate
@@ -51,12 +51,17 @@ def train(
         _freeze(engine, frozen_names(plan, engine.table, step, steps), step, emit)
         lr = learning_rate(config.optim, step, steps)
         engine.accumulate(task, step, stop=stop.signal is not None)
-        update = engine.update(lr)
-        _refuse_divergence(engine, update, step + 1, config)
+        most = most_loss(config, progress)
+        update = engine.update(lr, most_loss=most)
+        wrong = what_is_wrong(engine, update, progress, most)
+        if wrong is not None:
+            respond(wrong, engine, task, config, progress, checkpoints, emit)
         engine.runtime.synchronise()
         seconds = time.perf_counter() - clock
-        progress.advance(loss=update.loss, tokens=update.tokens, seconds=seconds, timed=step >= first_timed)
-        progress.note_gradient(update.gradient_norm)
+        loss = update.loss if wrong is None else progress.usual_loss or 0.0
+        progress.advance(loss=loss, tokens=update.tokens, seconds=seconds, timed=step >= first_timed)
+        progress.note_update(loss=loss, gradient_norm=update.gradient_norm, applied=update.applied)
+        progress.bad_in_a_row = progress.bad_in_a_row if wrong else 0
 
         last = progress.step == steps
         if progress.step % machine.log_every == 0 or last:
@@ -89,22 +94,6 @@ def _freeze(engine: Engine, frozen: frozenset[str], step: int, emit: Emit) -> No
         )
 
 
-def _refuse_divergence(engine: Engine, update: Update, step: int, config: RunConfig) -> None:
-    """Under a loss scale a gradient may overflow: the step is skipped and the scale lowered, while that helps."""
-    _require_finite(update.loss, "loss", step, config)
-    if engine.loss_scale is None or engine.loss_scale.exhausted:
-        _require_finite(update.gradient_norm, "gradient", step, config)
-
-
-def _require_finite(value: float, what: str, step: int, config: RunConfig) -> None:
-    if not math.isfinite(value):
-        raise DivergedError(
-            f"the {what} is {value} in step {step}; the run has stopped and its last checkpoint is intact",
-            f"lower --max-lr (now {config.optim.lr:g}) or lengthen --warmup-steps (now {config.optim.warmup_steps}) "
-            "in another --out-dir",
-        )
-
-
 def _step_event(progress: Progress, lr: float) -> StepEvent:
     step_seconds = progress.window_seconds / progress.window_steps
     return StepEvent(
@@ -128,7 +117,8 @@ def _validate(
     engine.runtime.synchronise()
     progress.validation_seconds += time.perf_counter() - clock
     loss = measures["loss"]
-    _require_finite(loss, "validation loss", progress.step, config)
+    if not math.isfinite(loss):
+        raise diverged(f"the validation loss is {loss}", progress.step, config)
     emit(
         ValidationEvent(
             step=progress.step,

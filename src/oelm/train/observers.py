@@ -10,8 +10,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from oelm.base.files import make_folder, refusing_storage
-from oelm.config.record import Event, FreezeEvent, StepEvent, ValidationEvent
+from oelm.base.files import make_folder, open_regular, refusing_storage
+from oelm.config.record import BadStepEvent, Event, FreezeEvent, StepEvent, ValidationEvent
 
 Emit = Callable[[Event], None]
 
@@ -32,6 +32,8 @@ def describe(event: Event, steps: int) -> str:
                 f"step {event.step}/{steps}  {event.frozen} tensors frozen ({event.frozen_weights:,} weights); "
                 f"thawed {len(event.thawed)}, newly frozen {len(event.newly_frozen)}"
             )
+        case BadStepEvent():
+            return f"step {event.step}/{steps}  bad step: {event.reason}; policy: {event.action.value}"
 
 
 def _besides_loss(event: ValidationEvent) -> list[str]:
@@ -43,13 +45,12 @@ class LogFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with refusing_storage(path):
-            self._file = path.open("a", encoding="utf-8")
+        self._file = open_regular(path, "ab")
 
     def write(self, line: str) -> None:
         """Append one line."""
         with refusing_storage(self._path):
-            self._file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {line}\n")
+            self._file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {line}\n".encode())
             self._file.flush()
 
     def close(self) -> None:
@@ -69,10 +70,10 @@ class Terminal:
         self._bar: Progress | None = None
         if console.is_terminal:
             columns = (
-                TextColumn("[bold]{task.description}"),
+                TextColumn("{task.description}", style="bold", markup=False),
                 BarColumn(bar_width=20),
                 TaskProgressColumn(),
-                TextColumn("{task.fields[facts]}"),
+                TextColumn("{task.fields[facts]}", markup=False),
                 TimeRemainingColumn(compact=True),
             )
             self._bar = Progress(*columns, console=console)
@@ -110,8 +111,7 @@ class TensorBoard:
         from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignore[import-untyped]
 
         self._path = make_folder(folder) / f"events.out.tfevents.{time.time_ns()}"
-        with refusing_storage(self._path):
-            self._file = self._path.open("wb")
+        self._file = open_regular(self._path, "wb")
         self._records = RecordWriter(self._file)
         self._write(file_version="brain.Event:2")
         # TensorBoard forgets what older files say of this step and later ones; `start` itself was saved.
@@ -127,6 +127,8 @@ class TensorBoard:
                 self._add({f"validation/{name}": value for name, value in event.measures.items()}, event.step)
             case FreezeEvent():
                 self._add({"train/frozen_weights": event.frozen_weights}, event.step)
+            case BadStepEvent():
+                self._add({"train/bad_steps": 1.0}, event.step)
 
     def _add(self, scalars: dict[str, float], step: int) -> None:
         from tensorboard.compat.proto.summary_pb2 import Summary  # type: ignore[import-untyped]

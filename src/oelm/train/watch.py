@@ -8,7 +8,7 @@ from rich.console import Console
 
 from oelm.base.errors import DivergedError, OelmError
 from oelm.base.runtime import Runtime
-from oelm.config.record import Event, RunState, StepEvent, ValidationEvent
+from oelm.config.record import Event, RunState, StateFile, StepEvent, ValidationEvent
 from oelm.config.run import RunConfig
 from oelm.train.checkpoint import Progress
 from oelm.train.device_use import DeviceUse
@@ -36,7 +36,8 @@ def watching(
         return
     steps, label = config.train.steps, f"{config.method.name} seed {config.seed}"
     with contextlib.ExitStack() as stack:
-        heart = _heart(files, progress, steps, runtime, stop)
+        before, damage = _last_state(files)
+        heart = _heart(files, before, progress, steps, runtime, stop)
         log = stack.enter_context(contextlib.closing(LogFile(files.log_file)))
         events = stack.enter_context(contextlib.closing(EventLog(files.events_file, progress.events_bytes)))
         board = None
@@ -52,6 +53,8 @@ def watching(
                 board(event)
             _tell(heart, event, steps)
 
+        if damage:
+            log.write(f"{damage}; the sessions before this one are not counted")
         log.write(f"{f'resumed at step {progress.step}' if progress.step else 'started'}: {label}")
         stack.enter_context(_ending(heart, log))
         yield Watch(emit=emit, events=events, sessions=heart.state.sessions)
@@ -81,8 +84,17 @@ def _ending(heart: Heart, log: LogFile) -> Iterator[None]:
         heart.stop(end, reason)
 
 
-def _heart(files: RunFolder, progress: Progress, steps: int, runtime: Runtime, stop: StopRequest) -> Heart:
-    before = files.state()
+def _last_state(files: RunFolder) -> tuple[StateFile | None, str | None]:
+    """What the run last said of itself; a damaged file, on which only the count of sessions depends, is noted."""
+    try:
+        return files.state(), None
+    except OelmError as error:
+        return None, error.problem
+
+
+def _heart(
+    files: RunFolder, before: StateFile | None, progress: Progress, steps: int, runtime: Runtime, stop: StopRequest
+) -> Heart:
     sessions, started_at = (before.sessions + 1, before.started_at) if before else (1, None)
     state = new_state(progress.step, steps, str(runtime.device), sessions=sessions, started_at=started_at)
     best = before.best if before and progress.step else {}

@@ -1,0 +1,74 @@
+"""Steps that would harm the weights: noticed before they do, and what is done about them.
+
+Bad is a loss or a gradient that is not a number. Unless the policy is to stop, so is a leap: a loss of more than a nat
+above the mean of the last hundred steps or so. The engine applies none of them.
+"""
+
+import hashlib
+import math
+
+from oelm.base.errors import DivergedError
+from oelm.config.record import BadStepEvent
+from oelm.config.run import BadSteps, RunConfig
+from oelm.tasks.task import Task
+from oelm.train.checkpoint import Checkpoints, Progress
+from oelm.train.engine import Engine, Update
+from oelm.train.observers import Emit
+
+LEAP = 1.0
+"""In nats: training losses of all tasks are cross entropies."""
+MOST_IN_A_ROW = 10
+"""Then something else is wrong than a few batches."""
+
+
+def most_loss(config: RunConfig, progress: Progress) -> float:
+    """The loss above which a step is a leap."""
+    if config.train.bad_steps is BadSteps.STOP or progress.usual_loss is None:
+        return math.inf
+    return progress.usual_loss + LEAP
+
+
+def what_is_wrong(engine: Engine, update: Update, progress: Progress, most: float) -> str | None:
+    """Why a step is bad. Under a loss scale a gradient may overflow: the scale is lowered, while that helps."""
+    if not math.isfinite(update.loss):
+        return f"the loss is {update.loss}"
+    if not math.isfinite(update.gradient_norm) and (engine.loss_scale is None or engine.loss_scale.exhausted):
+        return f"the gradient is {update.gradient_norm}"
+    if update.loss > most:
+        return f"the loss leapt to {update.loss:.4g} from about {progress.usual_loss:.4g}"
+    return None
+
+
+def respond(
+    wrong: str, engine: Engine, task: Task, config: RunConfig, progress: Progress, checkpoints: Checkpoints, emit: Emit
+) -> None:
+    """Note the step and its batch in the events; then stop, go on, or go back to the last checkpoint's weights."""
+    step, action = progress.step, config.train.bad_steps
+    batch = _digest(engine, task, config, step) if engine.runtime.leads else ""
+    emit(BadStepEvent(step=step + 1, reason=wrong, action=action, batch=batch))
+    progress.bad_in_a_row += 1
+    if action is BadSteps.STOP or progress.bad_in_a_row > MOST_IN_A_ROW:
+        raise diverged(wrong, step + 1, config)
+    if action is BadSteps.ROLL_BACK:
+        if not checkpoints.steps():
+            raise diverged(f"{wrong}, before there was a checkpoint to go back to,", step + 1, config)
+        moments, _ = checkpoints.load_latest(engine.model)
+        engine.set_moments(moments)
+
+
+def diverged(wrong: str, step: int, config: RunConfig) -> DivergedError:
+    """The error that ends a run whose numbers cannot be trusted any more."""
+    return DivergedError(
+        f"{wrong} in step {step}; the run has stopped and its last checkpoint is intact",
+        f"lower --max-lr (now {config.optim.lr:g}) or lengthen --warmup-steps (now {config.optim.warmup_steps}) "
+        "in another --out-dir",
+    )
+
+
+def _digest(engine: Engine, task: Task, config: RunConfig, step: int) -> str:
+    digest, world = hashlib.sha256(), engine.runtime.world
+    for micro in range(config.train.accumulate):
+        batch = task.training_batch(step, micro * world, config.train.accumulate * world)
+        for name in sorted(batch):
+            digest.update(batch[name].numpy().tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,122 @@
+"""Steps that would harm the weights: what each policy does, that it is written down, and that it resumes exactly."""
+
+from pathlib import Path
+
+import pytest
+
+from oelm.base.errors import DivergedError
+from oelm.config.record import BadStepEvent, StepEvent
+from oelm.config.run import BadSteps, RunConfig
+from oelm.experiments import subjects
+from oelm.train.folder import RunFolder
+from oelm.train.run_record import read_events
+from train.toys import last_weights, timeless_events, tiny_config, trained
+
+STEPS = {"steps": 20, "save_every": 5, "validate_every": 20, "log_every": 1}
+
+
+class Poisoned(subjects.LanguageModelling):
+    """A loss that is not a number in update 8 (counted from 1), and one of 30 nats in update 13."""
+
+    dies_at = -1
+
+    def training_batch(self, step, part, parts):  # type: ignore[no-untyped-def]
+        if step == self.dies_at:
+            raise ZeroDivisionError
+        batch = super().training_batch(step, part, parts)
+        return {**batch, "poison": batch["tokens"].new_tensor({7: 1, 12: 2}.get(step, 0))}
+
+    def loss(self, model, batch):  # type: ignore[no-untyped-def]
+        plain = {name: tensor for name, tensor in batch.items() if name != "poison"}
+        loss, poison = super().loss(model, plain), int(batch.get("poison", 0))
+        return type(loss)(loss.total * {0: 1.0, 1: float("nan"), 2: 10.0}[poison], loss.count)
+
+    def tokens(self, batch):  # type: ignore[no-untyped-def]
+        return super().tokens({name: tensor for name, tensor in batch.items() if name != "poison"})
+
+
+@pytest.fixture
+def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subjects, "LanguageModelling", Poisoned)
+
+
+def config(policy: str) -> RunConfig:
+    return tiny_config("oelm", **STEPS, bad_steps=policy)  # type: ignore[arg-type]
+
+
+def bad_steps(folder: Path) -> list[BadStepEvent]:
+    return [event for event in read_events(RunFolder(folder).events_file) if isinstance(event, BadStepEvent)]
+
+
+@pytest.mark.usefixtures("poisoned")
+def test_by_default_the_run_stops_and_says_where(tmp_path: Path) -> None:
+    with pytest.raises(DivergedError, match=r"the loss is nan in step 8; .*last checkpoint is intact"):
+        trained(tiny_config("oelm", **STEPS), tmp_path / "run")  # type: ignore[arg-type]
+    (event,) = bad_steps(tmp_path / "run")
+    assert (event.step, event.action, len(event.batch)) == (8, BadSteps.STOP, 64)
+
+
+@pytest.mark.usefixtures("poisoned")
+@pytest.mark.parametrize("policy", ["skip", "roll-back"])
+def test_the_run_goes_on_and_counts(tmp_path: Path, policy: str) -> None:
+    record = trained(config(policy), tmp_path / "run")
+    found = bad_steps(tmp_path / "run")
+    assert [(event.step, event.action.value) for event in found] == [(8, policy), (13, policy)]
+    assert "nan" in found[0].reason
+    assert "leapt" in found[1].reason
+    assert found[0].batch != found[1].batch
+    assert record.skipped_steps == 2
+    steps = [event for event in read_events(RunFolder(tmp_path / "run").events_file) if isinstance(event, StepEvent)]
+    assert len(steps) == STEPS["steps"]
+    assert all(event.loss < 10 for event in steps)
+
+
+@pytest.mark.usefixtures("poisoned")
+def test_the_policies_differ(tmp_path: Path) -> None:
+    """To skip keeps steps 6, 7, 11 and 12; to roll back gives them up."""
+    for policy in ("skip", "roll-back"):
+        trained(config(policy), tmp_path / policy)
+    assert last_weights(tmp_path / "skip") != last_weights(tmp_path / "roll-back")
+    assert config("skip").fingerprint != config("roll-back").fingerprint != config("stop").fingerprint
+
+
+@pytest.mark.usefixtures("poisoned")
+@pytest.mark.parametrize("policy", ["skip", "roll-back"])
+@pytest.mark.parametrize("asked_at", [6, 11])
+def test_an_interrupted_run_resumes_to_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str, asked_at: int
+) -> None:
+    """Stopped after the step before and after the leap; the policy sees the same history again."""
+    trained(config(policy), tmp_path / "straight")
+    killed = tmp_path / "killed"
+    with monkeypatch.context() as patch:
+        patch.setattr(Poisoned, "dies_at", asked_at)
+        with pytest.raises(ZeroDivisionError):
+            trained(config(policy), killed)
+    trained(config(policy), killed, resume=True)
+    assert last_weights(killed) == last_weights(tmp_path / "straight")
+    assert timeless_events(killed) == timeless_events(tmp_path / "straight")
+
+
+class Hopeless(subjects.LanguageModelling):
+    """Never a number again from update 8 on."""
+
+    def loss(self, model, batch):  # type: ignore[no-untyped-def]
+        loss = super().loss(model, batch)
+        self.calls = getattr(self, "calls", 0) + model.training
+        return type(loss)(loss.total * (float("nan") if self.calls > 7 else 1.0), loss.count)
+
+
+@pytest.mark.parametrize("policy", ["skip", "roll-back"])
+def test_what_does_not_get_better_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
+    monkeypatch.setattr(subjects, "LanguageModelling", Hopeless)
+    with pytest.raises(DivergedError, match=r"in step 18"):
+        trained(config(policy), tmp_path / "run")
+    assert len(bad_steps(tmp_path / "run")) == 11
+
+
+@pytest.mark.usefixtures("poisoned")
+def test_without_a_checkpoint_there_is_nothing_to_go_back_to(tmp_path: Path) -> None:
+    late = tiny_config("oelm", **{**STEPS, "save_every": 20}, bad_steps="roll-back")  # type: ignore[arg-type]
+    with pytest.raises(DivergedError, match="before there was a checkpoint"):
+        trained(late, tmp_path / "run")
