@@ -144,7 +144,7 @@ def first(records: list[Record], primary: str | None = None, language: Language 
 
 def test_the_page_opens_with_the_primary_arm() -> None:
     assert first(make_study(), "oelm-global").experiments[0].verdict.sentence.startswith("oelm-global: ")
-    assert first(make_study()).experiments[0].verdict.sentence.startswith("oelm: ")
+    assert first(make_study(["baseline", "oelm"])).experiments[0].verdict.sentence.startswith("oelm: ")
 
 
 def test_all_seeds_stand_beside_the_verdict() -> None:
@@ -179,8 +179,12 @@ def test_results_stand_against_the_trained_share_of_q_and_k() -> None:
 
 def test_the_original_study_is_shown_as_reported() -> None:
     content = first(list(original_records()), language=Language.CHINESE)
-    assert content.overview is not None
-    assert len(content.overview.tables[0].rows) == len(content.experiments)
+    claims, overview = content.openings
+    assert claims.anchor == "claims"
+    assert len(claims.statements) == 5
+    assert all(statement.remarks for statement in claims.statements)
+    assert len(overview.tables[0].rows) == len(content.experiments)
+    assert "verdict" not in {column.id for column in overview.tables[0].columns}
     assert all(
         experiment.rows[0].figures.title == Texts(Language.CHINESE)("reported_figures")
         for experiment in content.experiments

@@ -7,11 +7,16 @@ from oelm.config.record import Record
 from oelm.config.request import TrainRequest, resolve_on
 from oelm.config.run import RunConfig
 from oelm.report.arms import group_into_arms
+from oelm.report.compose import compose
+from oelm.report.content import Section
+from oelm.report.groups import Report, report_runs
 from oelm.report.record_files import load_records
-from oelm.report.reproduce import arguments_of, commands_of, needed_settings
+from oelm.report.reproduce import arguments_of, commands_of, data_of, needed_settings, prepare_command
+from oelm.report.texts import Language
 from report.records import make_config
 
-RESULTS = Path(__file__).resolve().parents[2] / "results"
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "results"
 
 
 @pytest.mark.parametrize("record", load_records([RESULTS / "quickstart"]), ids=lambda record: record.method)
@@ -76,3 +81,56 @@ def test_names_are_quoted() -> None:
     config = make_config("oelm", 0)
     evil = config.model_copy(update={"data": config.data.model_copy(update={"folder": "a; rm -rf b"})})
     assert "'a; rm -rf b'" in shlex.join(arguments_of(evil))
+
+
+@pytest.mark.parametrize(
+    "study", ["cpu/quick", "cpu/tinystories", "followups/sizes", "original/gpt-wikitext103", "original/m512"]
+)
+def test_the_data_of_a_study_is_prepared_by_the_very_same_request(study: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from typer.testing import CliRunner
+
+    from oelm.cli.main import command_line
+    from oelm.data import prepare
+    from oelm.data.prepare_request import PrepareRequest
+    from oelm.experiments.study import StudyFile
+
+    class Asked(Exception):
+        pass
+
+    def stop(request: PrepareRequest, folder: Path, **_: bool) -> None:
+        raise Asked(request, folder)
+
+    monkeypatch.setattr(prepare, "prepare", stop)
+    file = ROOT / "experiments" / f"{study}.yaml"
+    corpora = StudyFile.read(file).study.data
+    for name, data in data_of([file.read_text(encoding="utf-8")]).items():
+        words = shlex.split(prepare_command(data, f"tokens/{name}", name) or "")
+        done = CliRunner().invoke(command_line(["prepare"]), words[1:])
+        assert isinstance(done.exception, Asked), done.output
+        assert done.exception.args == (corpora[name], Path("tokens") / name)
+
+
+def test_what_the_command_cannot_ask_for_is_left_to_the_study() -> None:
+    (data,) = data_of([(ROOT / "experiments/original/gpt-openwebtext.yaml").read_text(encoding="utf-8")]).values()
+    assert data["holdout_bytes"]
+    assert prepare_command(data, "tokens/openwebtext", "openwebtext") is None
+
+
+def test_a_study_is_reproduced_from_its_file() -> None:
+    lines = reproduction(report_runs([RESULTS / "tinystories"])).commands
+    assert lines[1] == "oelm experiment run study.yaml"
+    assert lines[3].startswith("oelm prepare corpora/tinystories/train.txt.xz --out ")
+    assert lines[-1] == "oelm report results"
+    assert sum(line.startswith("for seed in 0 1 2; do oelm train") for line in lines) == 9
+    (listing,) = reproduction(report_runs([RESULTS / "tinystories"])).listings
+    assert listing[1] == (RESULTS / "tinystories" / "study.yaml").read_text(encoding="utf-8").strip()
+
+
+def test_without_a_study_file_the_tokens_are_named() -> None:
+    section = reproduction(report_runs([RESULTS / "quickstart"]))
+    assert "digest 3709f4f637a4febb" in section.commands[1]
+    assert section.listings == ()
+
+
+def reproduction(report: Report) -> Section:
+    return compose(report, Language.ENGLISH, "oelm report results").sections[-1]

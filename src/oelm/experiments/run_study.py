@@ -55,6 +55,7 @@ def run_study(
     planned = StudyRuns(study, file.name, out, resolve_on_data(study, tokens, console), chosen)
     everything = replace(planned, cells=study.cells)
     stamp = register(planned, amend=amend)
+    _keep_study(file, out)
     console.print(f"{study.title}: on {launcher.description}", highlight=False, markup=False)
 
     def bring(runs: Sequence[StudyRun], what: str) -> Outcome:
@@ -111,7 +112,12 @@ def keep_records(finished: Finished, file: StudyFile, results: Path) -> None:
         write_selection(finished.selection, results / "selection.json")
     for plan in plan_files(finished.out):
         shutil.copy(plan, results / plan.name)
-    write_text(results / "study.yaml", file.path.read_text(encoding="utf-8"))
+    _keep_study(file, results)
+
+
+def _keep_study(file: StudyFile, folder: Path) -> None:
+    """What was asked for stands beside the answers; reports show it."""
+    write_text(folder / "study.yaml", file.path.read_text(encoding="utf-8"))
 
 
 def _show(selection: Selection, console: Console) -> None:

@@ -127,6 +127,11 @@ def _last_fifth(record: Record) -> float | None:
     return record.curve[-1].loss / then - 1
 
 
+def weights_saved(arm: Arm, control: Arm) -> float:
+    """The share of the control's trained weights that the arm does not train."""
+    return 1 - arm.ever_trained / control.ever_trained
+
+
 def group_into_arms(records: Sequence[Record]) -> tuple[Arm, ...]:
     """Arms in the order of their first run. Tuning runs are no arms: they belong to the choice of a rate."""
     groups: dict[str, list[Record]] = {}

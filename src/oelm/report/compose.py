@@ -2,27 +2,25 @@
 
 from collections.abc import Mapping, Sequence
 
-from oelm.config.measure import BITS_PER_BYTE, CompareScale, Measure
+from oelm.config.measure import BITS_PER_BYTE, Measure
 from oelm.report import numerals
 from oelm.report.arms import Arm, short_float
-from oelm.report.axes import Axis, axis_around
+from oelm.report.attention_drawing import drawing
 from oelm.report.content import (
+    About,
     Answer,
     Cell,
     Content,
     Experiment,
-    Forest,
-    Lane,
-    LaneGroup,
     Rows,
     Section,
     SeedMark,
     Statement,
     Table,
-    Tick,
 )
 from oelm.report.findings import Comparison, Finding
 from oelm.report.groups import Group, Report
+from oelm.report.intervals import forest, pairs_of, price, tone_of
 from oelm.report.sections import (
     COMPARED_NUMBERS,
     compared_cells,
@@ -37,13 +35,12 @@ from oelm.report.sentences import (
     group_remarks,
     group_title,
     notes,
+    plain_sentence,
 )
 from oelm.report.texts import Language, Texts
 
 COLOURS = 12
 """In `style.css`; the first is the control's."""
-WIDEST_RATIO = 2.0
-"""Ratios beyond this, and shares below its inverse, are drawn at the edge to spare the rest."""
 
 
 def compose(report: Report, language: Language, command: str) -> Content:
@@ -52,10 +49,8 @@ def compose(report: Report, language: Language, command: str) -> Content:
     return Content(
         title=_title(report),
         facts=_facts(report, say),
-        overview=_overview(report, say) if len(report.groups) > 1 else None,
-        experiments=tuple(
-            _experiment(group, str(place), len(report.groups) > 1, say) for place, group in enumerate(report.groups)
-        ),
+        openings=_openings(report, say),
+        experiments=tuple(_experiment(report, place, say) for place in range(len(report.groups))),
         sections=report_sections(report, command, say),
         notes=notes(report, say),
         footnotes=footnotes(report, say),
@@ -90,8 +85,18 @@ def _facts(report: Report, say: Texts) -> str:
     )
 
 
+def _openings(report: Report, say: Texts) -> tuple[Section, ...]:
+    """What another study claims, where only that is shown; then one line per experiment, where there are several."""
+    overview = (_overview(report, say),) if len(report.groups) > 1 else ()
+    if report.reported_study is None or any(group.source == "measured" for group in report.groups):
+        return overview
+    from oelm.report.reported_sections import claims_section
+
+    return claims_section(report.reported_study, say), *overview
+
+
 def _overview(report: Report, say: Texts) -> Section:
-    """The answer of each experiment in one row."""
+    """The answer of each experiment in one row; figures of one seed have neither interval nor verdict."""
     rows = [
         {
             "data": Cell(
@@ -99,25 +104,34 @@ def _overview(report: Report, say: Texts) -> Section:
             ),
             "size": Cell(group.size),
             "arm": Cell(found.arm.label, is_name=True),
-            "by_seed": Cell("", parts=tuple(each.text for each in _pairs(found).values())),
+            "by_seed": Cell("", parts=tuple(each.text for each in pairs_of(found).values())),
+            "result": Cell(f"{say.name(found.measure)} {numerals.bare(found.mean, found.measure)}"),
             **compared_cells(found, say),
         }
         for place, group in enumerate(report.groups)
         if (found := group.headline) is not None
     ]
-    return Section("overview", say("overview"), tables=(table_of(rows, say, COMPARED_NUMBERS),))
+    table = table_of(rows, say, COMPARED_NUMBERS)
+    if all(group.source == "reported" for group in report.groups):
+        table = table.only(("data", "size", "arm", "result", "estimate"))
+    return Section("overview", say("overview"), tables=(table,))
 
 
-def _experiment(group: Group, anchor: str, is_one_of_many: bool, say: Texts) -> Experiment:
+def _experiment(report: Report, place: int, say: Texts) -> Experiment:
+    group, is_one_of_many = report.groups[place], len(report.groups) > 1
     colours = colours_of(group.arms)
-    rows = tuple(_rows(comparison, group, place, colours, say) for place, comparison in enumerate(group.comparisons))
+    is_first = all(other.study != group.study for other in report.groups[:place])
+    rows = tuple(_rows(each, group, index, colours, say) for index, each in enumerate(group.comparisons))
     remarks = group_remarks(group, say)
     statements = tuple(statement for each in rows for statement in each.statements)
     says_more = len(statements) > 1 or remarks  # else the one there is opens the page
     return Experiment(
-        anchor=anchor,
+        anchor=str(place),
         title=group_title(group, say) if is_one_of_many or group.source == "reported" else "",
+        about=_about(report, group, say) if is_first else None,
         verdict=_answer(group, say),
+        price=price(group.comparisons[0], colours, say) if group.comparisons else None,
+        drawings=tuple(drawing(arm, colours[arm.label], say) for arm in _headline_first(group)),
         rows=rows,
         remarks=remarks,
         comparisons=Section("comparisons", say("comparisons"), say("comparisons.lead"), statements, remarks)
@@ -127,8 +141,35 @@ def _experiment(group: Group, anchor: str, is_one_of_many: bool, say: Texts) -> 
         if any(record.curve for arm in group.arms for record in arm.records)
         else (),
         curve_choices=_curve_choices(group, say),
+        answered=_answered(group, colours, say),
         views=experiment_sections(group, colours, say),
     )
+
+
+def _about(report: Report, group: Group, say: Texts) -> About:
+    """The study's own words where there are any; whether it was registered in any case."""
+    text = next((each for each in report.studies if each.study == group.study), None)
+    stamps = [each.plan for each in report.registrations if each.study == group.study and each.plan]
+    fixed = "exploratory" if not stamps else "registered_late" if any(s.runs_before for s in stamps) else "registered"
+    kind = say(f"kind.{'reported' if group.source == 'reported' else fixed}")
+    if text is None:
+        return About("", "", kind)
+    return About(text.title, text.question or "", f"{text.kind} · {kind}" if text.kind else kind)
+
+
+def _answered(group: Group, colours: Mapping[str, int], say: Texts) -> tuple[Section, ...]:
+    """Loaded only where models were asked anything: most are not."""
+    if not (group.samples or group.heads or group.text_differences):
+        return ()
+    from oelm.report.answered_sections import answered_sections
+
+    return answered_sections(group, colours, say)
+
+
+def _headline_first(group: Group) -> list[Arm]:
+    """All arms, for a drawing each."""
+    first = group.headline.arm if group.headline else None
+    return sorted(group.arms, key=lambda arm: arm is not first)
 
 
 def _answer(group: Group, say: Texts) -> Answer:
@@ -140,13 +181,15 @@ def _answer(group: Group, say: Texts) -> Answer:
             for each in comparison.findings
             if not each.arm.is_reference
         ]
-        return Answer(lone[0] if lone else say("nothing_compared"), "no-verdict", (), (), ())
+        alone = lone[0] if lone else say("nothing_compared")
+        return Answer(alone, alone, "no-verdict", (), (), ())
     measure, scale = found.measure, found.measure.scale
     comparison = next(each for each in group.comparisons if found in each.findings)
     remarks = finding_remarks(found, say)
     return Answer(
+        plain=plain_sentence(found, comparison.criterion, say),
         sentence=finding_sentence(found, comparison.criterion, say),
-        tone=_tone(found),
+        tone=tone_of(found),
         figures=(
             (
                 say(f"measure_estimate.{scale}", measure=say.name(measure)),
@@ -156,7 +199,7 @@ def _answer(group: Group, say: Texts) -> Answer:
             (say("pairs"), str(found.pairs)),
             (say(f"limit.{scale}"), str(numerals.on_axis(comparison.criterion, measure))),
         ),
-        seeds=tuple(SeedMark(seed, str(text)) for seed, text in _pairs(found).items()),
+        seeds=tuple(SeedMark(seed, str(text)) for seed, text in pairs_of(found).items()),
         explanations=remarks if found.confounds else (say("no_confounds"), *remarks),
     )
 
@@ -184,7 +227,7 @@ def _rows(comparison: Comparison, group: Group, place: int, colours: Mapping[str
     return Rows(
         title=say(f"title.{measure.scale}", measure=f"{name}{on}", criterion=criterion),
         figures=Section(f"measured-{place}" if place else "measured", *titles, tables=(figures,)),
-        forest=_forest(comparison, colours, say),
+        forest=forest(comparison, colours, say),
         statements=tuple(
             Statement(found.arm.label, finding_sentence(found, comparison.criterion, say), finding_remarks(found, say))
             for found in comparison.findings
@@ -226,89 +269,7 @@ def _figure_cells(found: Finding, also: Sequence[Measure], colours: Mapping[str,
         "shown": Cell(shown if found.shown else ""),
         "estimate": Cell(numerals.estimated(found.estimate, measure) if has_estimate else ""),
         "interval": Cell(numerals.interval(found.estimate, measure) if has_estimate else ""),
-        "verdict": Cell(say(f"verdict.{found.verdict}"), tone=_tone(found)) if found.control else Cell(""),
+        "verdict": Cell(say(f"verdict.{found.verdict}"), tone=tone_of(found)) if found.control else Cell(""),
         "flops_saved": Cell(numerals.percent(arm.flops_saved_share)),
         "step_time": Cell(numerals.milliseconds(arm.step_seconds)),
     }
-
-
-def _forest(comparison: Comparison, colours: Mapping[str, int], say: Texts) -> Forest | None:
-    """Every compared arm with its interval and its seeds; None without any."""
-    compared = [found for found in comparison.findings if found.control is not None]
-    if not compared:
-        return None
-    measure = comparison.measure
-    assert measure.scale is not None
-    axis = _shared_axis(compared, comparison.criterion, measure)
-    controls = dict.fromkeys(found.control.label for found in compared if found.control)
-    on = say("on_set", set=comparison.on) if comparison.on else ""
-    return Forest(
-        title=say(f"measure_estimate.{measure.scale}", measure=say.name(measure)) + on,
-        groups=tuple(
-            LaneGroup(
-                say("against", control=control),
-                tuple(
-                    _lane(found, axis, colours, say)
-                    for found in compared
-                    if found.control and found.control.label == control
-                ),
-            )
-            for control in controls
-        ),
-        ticks=tuple(Tick(axis.percent(tick), _tick(tick, measure)) for tick in axis.ticks()),
-        equal=axis.percent(measure.scale.neutral),
-        margin=axis.percent(comparison.criterion),
-        caption=say("forest_caption", margin=numerals.on_axis(comparison.criterion, measure)),
-        explained_in="verdict" if len(compared) == 1 else "comparisons",
-    )
-
-
-def _tick(value: float, measure: Measure) -> str:
-    text = numerals.on_axis(value, measure)
-    return f"{text.text}{text.after}"
-
-
-def _lane(found: Finding, axis: Axis, colours: Mapping[str, int], say: Texts) -> Lane:
-    def place(value: float | None) -> float | None:
-        return None if value is None else axis.percent(value)
-
-    estimate, count = found.estimate, len(found.confounds)
-    return Lane(
-        label=found.arm.label,
-        colour=colours[found.arm.label],
-        is_primary=found.is_primary,
-        tone=_tone(found),
-        verdict=say(f"verdict.{found.verdict}"),
-        estimate=numerals.estimated(found.estimate, found.measure),
-        interval=numerals.interval(estimate, found.measure),
-        confounds=say("confound_count", count=count) if count else "",
-        middle=place(estimate.value) if estimate else None,
-        lower=place(estimate.lower) if estimate else None,
-        upper=place(estimate.upper) if estimate else None,
-        seeds=tuple(
-            SeedMark(seed, text.text, place(found.pairs_by_seed[seed])) for seed, text in _pairs(found).items()
-        ),
-    )
-
-
-def _shared_axis(findings: Sequence[Finding], criterion: float, measure: Measure) -> Axis:
-    assert measure.scale is not None
-    estimates = [found.estimate for found in findings if found.estimate]
-    ends = [end for each in estimates for end in (each.value, each.lower, each.upper) if end is not None]
-    values = [measure.scale.neutral, criterion, *ends, *(v for each in findings for v in each.pairs_by_seed.values())]
-    if measure.scale is CompareScale.DIFFERENCE:
-        return axis_around(values)
-    widest = max(WIDEST_RATIO, criterion)
-    return axis_around(min(max(value, 1 / WIDEST_RATIO), widest) for value in values)
-
-
-def _pairs(found: Finding) -> dict[int, numerals.Quantity]:
-    """The estimate of each pair, by seed."""
-    measure = found.measure
-    assert measure.scale is not None
-    return {seed: numerals.on_scale(value, measure.scale, measure) for seed, value in found.pairs_by_seed.items()}
-
-
-def _tone(found: Finding) -> str:
-    """The class of a verdict in `style.css`."""
-    return found.verdict.replace(" ", "-")

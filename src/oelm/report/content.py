@@ -71,6 +71,15 @@ class Tick:
 
 
 @dataclass(frozen=True)
+class DotLabel:
+    """The name beside a dot, so many pixels below its height; on the left of it where the plot ends on the right."""
+
+    text: str
+    down: float
+    is_left: bool
+
+
+@dataclass(frozen=True)
 class Dot:
     """A point of a plot, in percent of its width and height, and the words that it shows under the pointer."""
 
@@ -79,6 +88,9 @@ class Dot:
     colour: int
     words: str
     is_filled: bool = True
+    ends: tuple[float, float] | None = None
+    """Of its interval, upwards, in percent of the height."""
+    label: DotLabel | None = None
 
 
 @dataclass(frozen=True)
@@ -90,6 +102,54 @@ class Plot:
     x_ticks: tuple[Tick, ...]
     y_ticks: tuple[Tick, ...]
     dots: tuple[Dot, ...]
+    equal: float | None = None
+    """The height of no difference, and that of the margin, where differences are drawn."""
+    margin: float | None = None
+
+
+@dataclass(frozen=True)
+class Box:
+    """A part of attention in its drawing, in the units of the drawing."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    lines: tuple[str, ...]
+    state: str
+    """The class of what becomes of its weights; empty for an operation without any."""
+    matrix: str = ""
+    """The letter of a matrix W, set above the lines."""
+
+
+@dataclass(frozen=True)
+class AttentionDrawing:
+    """What of attention an arm trains, freezes and leaves out."""
+
+    arm: Cell
+    words: str
+    """The same for who cannot see it."""
+    boxes: tuple[Box, ...]
+    wires: tuple[str, ...]
+    """The paths of the arrows between them."""
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """One beginning, and what each arm made of it."""
+
+    prompt: str
+    texts: tuple[tuple[Cell, str], ...]
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """A score of every head: rows are layers, the bottom one first; each value from 0 to 1, and how it is written."""
+
+    title: str
+    arm: Cell
+    seed: str
+    rows: tuple[tuple[tuple[float, str], ...], ...]
 
 
 @dataclass(frozen=True)
@@ -112,8 +172,12 @@ class Section:
     remarks: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
     plots: tuple[Plot, ...] = ()
+    texts: tuple[SideBySide, ...] = ()
+    maps: tuple[HeatMap, ...] = ()
     legend: tuple[Cell, ...] = ()
     commands: tuple[str, ...] = ()
+    listings: tuple[tuple[str, str], ...] = ()
+    """Files in full, each with its heading."""
     brief: tuple[str, ...] = ()
     """What a short report says instead of the whole section."""
 
@@ -182,9 +246,19 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """The verdict: one sentence, its numbers, and what else could explain it."""
+class About:
+    """The study: what it asks, and whether that was fixed before its runs."""
 
+    title: str
+    question: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The verdict: in plain words, as one exact sentence, its numbers, and what else could explain it."""
+
+    plain: str
     sentence: str
     tone: str
     figures: tuple[tuple[str, str], ...]
@@ -200,7 +274,13 @@ class Experiment:
     anchor: str
     title: str
     """What is learned, by what size of model; empty where the report has only one experiment."""
+    about: About | None
+    """None where the experiment before is of the same study."""
     verdict: Answer
+    price: Section | None
+    """Quality against saving."""
+    drawings: tuple[AttentionDrawing, ...]
+    """One per arm, that of the verdict first."""
     rows: tuple[Rows, ...]
     remarks: tuple[str, ...]
     """What concerns several arms at once."""
@@ -208,6 +288,8 @@ class Experiment:
     """All statements and remarks in one section; None where they say nothing new."""
     legend: tuple[Cell, ...]
     """Every arm; its place is that of the arm in the curve data. Empty where there are no curves."""
+    answered: tuple[Section, ...]
+    """What the models were asked afterwards."""
     curve_choices: tuple[tuple[str, str], ...]
     """What the curves can show: the name that the script knows, and the word for it."""
     views: tuple[Section, ...]
@@ -219,8 +301,8 @@ class Content:
 
     title: str
     facts: str
-    overview: Section | None
-    """One line per experiment, where there are several."""
+    openings: tuple[Section, ...]
+    """What comes before the experiments: one line for each of several; the claims of a study that is only shown."""
     experiments: tuple[Experiment, ...]
     sections: tuple[Section, ...]
     """What concerns all experiments."""

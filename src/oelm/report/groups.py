@@ -25,14 +25,17 @@ from oelm.report.findings import Comparison, Finding, compare_all, require_arm, 
 from oelm.report.record_files import (
     FoundPlan,
     Registration,
+    StudyText,
     find_plans,
-    find_records,
+    find_runs,
     how_it_ended,
     registration_of,
     registrations,
+    study_texts,
     unfinished_runs,
     within_plan,
 )
+from oelm.report.verdicts import DECIDED
 
 _ENDED = (RunState.DIVERGED, RunState.FAILED)
 
@@ -58,6 +61,9 @@ class Group:
     costs: tuple[views.CostRow, ...]
     audit: tuple[views.AuditRow, ...]
     geometry: tuple[views.GeometryRow, ...]
+    samples: tuple[views.SampledText, ...]
+    heads: tuple[views.HeadMap, ...]
+    text_differences: tuple[views.TextDifference, ...]
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -66,13 +72,16 @@ class Group:
 
     @property
     def headline(self) -> Finding | None:
-        """The answer: the primary arm's, or else that of `oelm`, or else the one with most pairs; by the first measure.
+        """The answer by the first measure: the primary arm's. None where no arm has a control.
 
-        None where no arm has a control.
+        Without a primary arm that of a method which saves something, one that is decided before one that is not, `oelm`
+        before others, and then the one with most pairs.
         """
 
-        def weight(found: Finding) -> tuple[bool, bool, int]:
-            return found.is_primary, is_same_method(found.arm.method, METHODS["oelm"]), found.pairs
+        def weight(found: Finding) -> tuple[bool, bool, bool, bool, int]:
+            counts, is_oelm = found.arm.record.counts, is_same_method(found.arm.method, METHODS["oelm"])
+            saves = counts.frozen + counts.absent > 0 and not found.arm.method.blind
+            return found.is_primary, saves, found.verdict in DECIDED, is_oelm, found.pairs
 
         first = self.comparisons[0].measure if self.comparisons else None
         compared = [found for found in self.findings if found.control is not None and found.measure == first]
@@ -101,15 +110,27 @@ class Report:
     """How those of them ended that diverged or failed."""
     registrations: tuple[Registration, ...]
     """Under which registered plan the runs of each study were made, if any."""
+    studies: tuple[StudyText, ...]
+    """What the studies say of themselves, where their files or plans are here."""
 
 
 def report_runs(
     paths: Sequence[Path], margin: float | None = None, primary: str | None = None, reported: Sequence[Record] = ()
 ) -> Report:
     """The report on the runs in these folders; `reported` are another study's records to show with them."""
-    found, damaged = find_records(paths)
-    records = [*found, *reported]
-    return build_report(records, margin, primary, unfinished_runs(paths), find_plans(paths, records), damaged)
+    runs, damaged = find_runs(paths)
+    records = [*(run.record for run in runs), *reported]
+    plans = find_plans(paths, records)
+    return build_report(
+        records,
+        margin,
+        primary,
+        unfinished_runs(paths),
+        plans,
+        damaged,
+        study_texts(runs, plans),
+        {run.record.fingerprint: run.answers for run in runs if run.answers is not None},
+    )
 
 
 def build_report(
@@ -119,6 +140,8 @@ def build_report(
     unfinished: Sequence[Path] = (),
     plans: Mapping[str, FoundPlan] | None = None,
     damaged: Sequence[str] = (),
+    studies: Sequence[StudyText] = (),
+    answers: views.Answers | None = None,
 ) -> Report:
     """Split records into experiments, compare each, and gather the views.
 
@@ -135,7 +158,8 @@ def build_report(
         terms_of(arms, registration_of([record for arm in arms for record in arm.records], registered), margin, primary)
         for arms in split
     ]
-    groups = tuple(_group(*each) for each in zip(split, compare_all(split, terms), strict=True))
+    compared = zip(split, compare_all(split, terms), strict=True)
+    groups = tuple(_group(*each, answers or {}) for each in compared)
     arms = [arm for group in groups for arm in group.arms]
     findings = [found for group in groups for found in group.findings]
     return Report(
@@ -150,6 +174,7 @@ def build_report(
         damaged=tuple(damaged),
         ended={str(path): state for path in unfinished if (state := how_it_ended(path)) in _ENDED},
         registrations=registered,
+        studies=tuple(studies),
     )
 
 
@@ -183,7 +208,7 @@ def _last_control(arm: Arm, arms: Sequence[Arm]) -> Arm:
     return arm if control is None else _last_control(control, arms)
 
 
-def _group(arms: tuple[Arm, ...], comparisons: tuple[Comparison, ...]) -> Group:
+def _group(arms: tuple[Arm, ...], comparisons: tuple[Comparison, ...], answers: views.Answers) -> Group:
     config = next((control for arm in arms if (control := choose_control(arm, arms))), arms[0]).config
     first = comparisons[0] if comparisons else None
     return Group(
@@ -199,4 +224,7 @@ def _group(arms: tuple[Arm, ...], comparisons: tuple[Comparison, ...]) -> Group:
         costs=views.cost_rows(arms),
         audit=views.audit_rows(arms),
         geometry=views.geometry_rows(arms),
+        samples=views.sampled_texts(arms, answers),
+        heads=views.head_maps(arms, answers),
+        text_differences=views.text_differences(arms, answers),
     )

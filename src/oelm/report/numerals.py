@@ -90,6 +90,14 @@ def percent(share: float | None) -> str:
     return NOTHING if share is None else f"{round(100 * share, 1) + 0.0:.1f} %"
 
 
+def rough_percent(share: float) -> str:
+    """A share in percent for a sentence: `12 %`, `6.4 %`, `5 %`."""
+    if not math.isfinite(share):
+        return "∞ %"
+    shown = 100 * share
+    return f"{shown:,.0f} %" if shown >= 9.95 else f"{shown:.1f}".removesuffix(".0") + " %"
+
+
 def probability(share: float | None) -> str:
     """A probability in percent; nothing that is measured is certain."""
     if share is None or 0.0005 <= share < 0.9995:
@@ -114,11 +122,6 @@ def memory(size: int | None) -> str:
     if size is None:
         return NOTHING
     return f"{size / 2**30:.2f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"
-
-
-def power_of_ten(value: float) -> str:
-    """Three digits: `1.15e12`."""
-    return f"{value:.3g}".replace("e+", "e")
 
 
 def small(value: float) -> str:

@@ -1,10 +1,11 @@
-"""From paths to records, the answers of `oelm eval` beside them, and the registered plans that they name."""
+"""From paths to records, the answers of `oelm eval` beside them, their study files and the plans that they name."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
 from pydantic import ValidationError
 
 from oelm.base.errors import CheckpointError, ConfigError, UnreadableError
@@ -19,30 +20,42 @@ from oelm.config.study_role import PlanStamp
 RECORD = "record.json"
 CONFIG = "config.yaml"
 STATE = "state.json"
+STUDY = "study.yaml"
 _TEXTS = frozenset({"samples"})
 """Of evaluations: what models wrote."""
 _FOLDERS_ABOVE = 2
 """A study's plan lies two folders above its runs."""
 
 
+@dataclass(frozen=True)
+class FoundRun:
+    """A record, where it lies, and what its model was asked afterwards."""
+
+    file: Path
+    record: Record
+    """With the figures of the answers."""
+    answers: EvaluationFile | None
+
+
 def load_records(paths: Sequence[Path]) -> tuple[Record, ...]:
-    """The records of run folders, of `record.json` files and of folders of runs, in the order given.
+    """The records of `find_runs`; a damaged one is refused."""
+    return tuple(run.record for run in find_runs(paths, strict=True)[0])
+
+
+def find_runs(paths: Sequence[Path], *, strict: bool = False) -> tuple[tuple[FoundRun, ...], tuple[str, ...]]:
+    """The runs of run folders, of `record.json` files and of folders of runs, in the order given.
 
     One run given twice counts once; two records of one run that disagree are refused, because choosing
-    between them would be choosing the result. So is a record that contradicts itself, or another one.
+    between them would be choosing the result. So is a record that contradicts itself, or another one. A damaged
+    record among others, unless it was asked for by its own name, only leaves its run out; the second part says what
+    is wrong with each of these, and a report must say so.
     """
-    return find_records(paths, strict=True)[0]
-
-
-def find_records(paths: Sequence[Path], *, strict: bool = False) -> tuple[tuple[Record, ...], tuple[str, ...]]:
-    """As `load_records`, but a damaged record among others, unless it was asked for by its own name, only leaves its
-    run out; the second part says what is wrong with each of these, and a report must say so."""
     named = {file for path in paths if path.is_file() or (path / RECORD).is_file() for file in _record_files(path)}
-    read: dict[Path, Record] = {}
+    read: list[FoundRun] = []
     damaged: dict[Path, CheckpointError | ConfigError] = {}
     for file in dict.fromkeys(file for path in paths for file in _record_files(path)):
         try:
-            read[file] = _with_answers(read_record(file), file.with_name(EVALUATION_FILE))
+            read.append(_read_run(file))
         except (CheckpointError, ConfigError) as error:
             if strict or file in named:
                 raise
@@ -54,35 +67,41 @@ def find_records(paths: Sequence[Path], *, strict: bool = False) -> tuple[tuple[
     return _agreeing(read), tuple(told)
 
 
-def _agreeing(read: Mapping[Path, Record]) -> tuple[Record, ...]:
+def _read_run(file: Path) -> FoundRun:
+    record, answers = read_record(file), _answers(file.with_name(EVALUATION_FILE))
+    return FoundRun(file, answers.in_record(record) if answers else record, answers)
+
+
+def _agreeing(read: Sequence[FoundRun]) -> tuple[FoundRun, ...]:
     """Each run once; refused where two records cannot both be true."""
-    kept: dict[tuple[str, str, str], tuple[Path, Record]] = {}
-    for file, record in read.items():
+    kept: dict[tuple[str, str, str], FoundRun] = {}
+    for found in read:
+        record = found.record
         stage = record.config.study.stage if record.config.study else ""
         run = (f"{record.task} {record.source}", stage, record.config.fingerprint)
         if run not in kept:
-            kept[run] = (file, record)
-        elif kept[run][1].result.loss != record.result.loss:
+            kept[run] = found
+        elif kept[run].record.result.loss != record.result.loss:
             raise CheckpointError(
-                f"{kept[run][0]} and {file} record the same run with different results "
-                f"(loss {kept[run][1].result.loss} and {record.result.loss})",
+                f"{kept[run].file} and {found.file} record the same run with different results "
+                f"(loss {kept[run].record.result.loss} and {record.result.loss})",
                 "compare only one of them",
             )
-    if reason := disagreement({str(file): record for file, record in kept.values()}):
+    if reason := disagreement({str(run.file): run.record for run in kept.values()}):
         raise CheckpointError(reason, "put the files back as the runs wrote them, or leave one of the two out")
-    return tuple(record for _, record in kept.values())
+    return tuple(kept.values())
 
 
-def _with_answers(record: Record, file: Path) -> Record:
-    """The record with what its model was asked afterwards."""
+def _answers(file: Path) -> EvaluationFile | None:
+    """What the model of a run was asked; None where nothing was."""
     if not file.is_file():
-        return record
+        return None
     try:
         values = read_json(file)
     except (OSError, UnreadableError) as error:
         raise CheckpointError(f"cannot read {file}: {error}", "take it away and evaluate the run again") from error
     refuse_unshowable(values, str(file), texts=_TEXTS)
-    return parse(EvaluationFile, values, str(file)).in_record(record)
+    return parse(EvaluationFile, values, str(file))
 
 
 def unfinished_runs(paths: Sequence[Path]) -> tuple[Path, ...]:
@@ -141,6 +160,52 @@ def _found(folder: Path, name: str) -> Iterable[Path]:
     """Files of this name in or below `folder`, sorted; half-written folders are not looked into."""
     found = (file for file in folder.rglob(name) if file.is_file())
     return sorted(file for file in found if not any(part.startswith(PARTIAL_PREFIX) for part in file.parts))
+
+
+# --- study files ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class StudyText:
+    """What a study says of itself: in its file, which lies beside the records kept of it, or in its plan."""
+
+    study: str
+    title: str
+    question: str | None
+    kind: str | None
+    """`screening`, `reproduction`, ..."""
+    file: str | None
+    """The whole study file; None where only the plan is here."""
+
+
+def study_texts(runs: Sequence[FoundRun], plans: "Mapping[str, FoundPlan]") -> tuple[StudyText, ...]:
+    """One for each study of the runs whose file or plan is here."""
+    found: dict[str, StudyText] = {}
+    for run in runs:
+        role = run.record.config.study
+        if role is None or role.study in found:
+            continue
+        files = (folder / STUDY for folder in run.file.parents[1 : 2 + _FOLDERS_ABOVE])
+        file = next((file for file in files if file.is_file()), None)
+        plan = plans.get(role.plan.digest) if role.plan else None
+        if file is not None:
+            found[role.study] = _study_text(role.study, file.read_text(encoding="utf-8"))
+        elif plan is not None:
+            found[role.study] = StudyText(role.study, plan.plan.title, plan.plan.question, plan.plan.kind, None)
+    return tuple(found.values())
+
+
+def _study_text(study: str, text: str) -> StudyText:
+    """Only what is shown is read: a file that another version wrote can still be."""
+    try:
+        values = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return StudyText(study, study, None, None, None)
+    said = values if isinstance(values, dict) else {}
+    title, question, kind = (
+        str(said[name]).strip() if said.get(name) else None for name in ("title", "question", "kind")
+    )
+    return StudyText(study, title or study, question, kind, text)
 
 
 # --- registered plans ----------------------------------------------------------------------------------------------

@@ -5,15 +5,13 @@ from collections.abc import Sequence
 from oelm.config.measure import CompareScale
 from oelm.report import numerals
 from oelm.report.arms import short_float
-from oelm.report.content import Cell, Column, Section, Table
+from oelm.report.content import Cell, Column, Section, Statement, Table
 from oelm.report.reported_study import Course, ReportedRun, ReportedStudy, perplexity
 from oelm.report.texts import Texts
 
 
-def reported_sections(study: ReportedStudy | None, say: Texts) -> tuple[Section, ...]:
-    """Nothing where nothing was reported."""
-    if study is None:
-        return ()
+def reported_sections(study: ReportedStudy, say: Texts) -> tuple[Section, ...]:
+    """Every table that can be made of what was reported."""
     found = (
         _runs(study, say),
         _times(study, say),
@@ -30,6 +28,12 @@ def reported_sections(study: ReportedStudy | None, say: Texts) -> tuple[Section,
         ),
     )
     return tuple(section for section in found if section.tables or section.remarks)
+
+
+def claims_section(study: ReportedStudy, say: Texts) -> Section:
+    """The study's own claims, each with what stands in its way."""
+    claims = tuple(Statement("", say.of(each.claim), (say.of(each.doubt),)) for each in study.claims)
+    return Section("claims", say("claims"), say("claims.lead"), statements=claims)
 
 
 def _table(

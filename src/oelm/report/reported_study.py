@@ -8,7 +8,7 @@ from typing import Literal
 from oelm.config.labelled_data import LabelledData
 from oelm.config.measure import Bilingual, Measure
 from oelm.config.model import GPTConfig
-from oelm.config.original_study import CONTRADICTIONS
+from oelm.config.original_study import CLAIMS, CONTRADICTIONS, Claim
 from oelm.config.record import Record, Reported
 from oelm.config.run import RunConfig
 from oelm.report.arms import Arm, flat_settings, setting_name, setting_value
@@ -127,6 +127,7 @@ class ReportedStudy:
     runs: tuple[ReportedRun, ...]
     courses: tuple[Course, ...]
     settings: tuple[SourcedSetting, ...]
+    claims: tuple[Claim, ...]
     contradictions: tuple[Bilingual, ...]
 
 
@@ -142,6 +143,7 @@ def reported_study(groups: Sequence[Sequence[Finding]]) -> ReportedStudy | None:
         runs=runs,
         courses=tuple(course for course in courses if course.validation),
         settings=_settings(records),
+        claims=CLAIMS,
         contradictions=CONTRADICTIONS,
     )
 

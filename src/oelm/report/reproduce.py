@@ -1,11 +1,13 @@
-"""The commands that make the runs of an experiment again.
+"""The commands that make the data and the runs of an experiment again.
 
 For language models they are exact: the settings on the command line resolve to the very configs of the records.
 """
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+import yaml
 
 from oelm.config.labelled_data import HubTask, LabelledData
 from oelm.config.methods import METHODS
@@ -26,6 +28,48 @@ def _over_seeds(arm: Arm) -> str:
     if len(arm.seeds) == 1:
         return f"{command} --seed {arm.seeds[0]}"
     return f"for seed in {' '.join(map(str, arm.seeds))}; do {command} --seed $seed; done"
+
+
+def token_folders(arms: Sequence[Arm]) -> list[tuple[str, str, str]]:
+    """Folder, name and digest of each data set that is read as tokens."""
+    data = (arm.config.data for arm in arms)
+    return list(dict.fromkeys((each.folder, each.name, each.digest) for each in data if isinstance(each, DataConfig)))
+
+
+def data_of(files: Iterable[str]) -> dict[str, Mapping[str, Any]]:
+    """The corpora of study files by name, as the files describe them."""
+    studies = (yaml.safe_load(file) for file in files)
+    every = (study.get("data") for study in studies if isinstance(study, dict))
+    return {
+        name: source
+        for data in every
+        if isinstance(data, dict)
+        for name, source in data.items()
+        if isinstance(source, dict) and isinstance(source.get("source"), dict)
+    }
+
+
+def prepare_command(data: Mapping[str, Any], folder: str, name: str) -> str | None:
+    """The `oelm prepare` that makes a study's token files; None where the command cannot ask for exactly that."""
+    source, valid = data["source"], data.get("valid") or {}
+    if "holdout_bytes" in data or "count" in source or valid.get("kind", "files") != "files":
+        return None
+    inputs = {"files": source.get("paths", ()), "hub": (source.get("corpus"),)}.get(source.get("kind"), ("stories",))
+    options = {
+        "out": folder,
+        "name": name,
+        "tokenizer": data.get("tokenizer"),
+        "vocab_size": data.get("vocabulary"),
+        "tokenizer_file": tuple(data.get("tokenizer_files", ())),
+        "valid": tuple(valid.get("paths", ())),
+        "valid_share": data.get("holdout_share"),
+        "seed": data.get("seed", source.get("seed")),
+        "max_documents": data.get("max_documents"),
+        "max_bytes": data.get("max_bytes"),
+        **{option: source.get(option) for option in ("separator", "text_field", "revision")},
+        "story_bytes": source.get("text_bytes"),
+    }
+    return shlex.join(["oelm", "prepare", *map(str, inputs), *_flags(options)])
 
 
 def arguments_of(config: RunConfig) -> list[str]:

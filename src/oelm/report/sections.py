@@ -10,8 +10,7 @@ from oelm.report.axes import axis_around
 from oelm.report.content import Cell, Column, Dot, Plot, Section, Table, Tick
 from oelm.report.findings import Finding, mean_of
 from oelm.report.groups import Group, Report
-from oelm.report.reported_sections import reported_sections
-from oelm.report.reproduce import commands_of
+from oelm.report.reproduce import commands_of, data_of, prepare_command, token_folders
 from oelm.report.sentences import (
     bound_sentences,
     confound_phrase,
@@ -43,14 +42,44 @@ def report_sections(report: Report, command: str, say: Texts) -> tuple[Section, 
     """What concerns all experiments."""
     found = (
         _trends(report, say),
-        *reported_sections(report.reported_study, say),
+        *_other_study(report, say),
         _reported(report, say),
         _tuning(report, say),
         _environment(report, say),
     )
-    runs = [line for group in report.groups for line in commands_of(group.arms)]
-    reproduce = Section("reproduce", say("reproduce"), say("reproduce.lead"), commands=(*runs, command))
-    return (*(section for section in found if section is not None), reproduce)
+    return (*(section for section in found if section is not None), _reproduce(report, command, say))
+
+
+def _reproduce(report: Report, command: str, say: Texts) -> Section:
+    """Comments between the commands say what they are for."""
+    files = {each.study: each.file for each in report.studies if each.file}
+    arms = [arm for group in report.groups for arm in group.arms if arm.source == "measured"]
+    sources = data_of(files.values())
+    data = [
+        (prepare_command(sources[name], folder, name) if name in sources else None)
+        or f"# {say('reproduce.tokens', folder=folder, digest=digest)}"
+        for folder, name, digest in token_folders(arms)
+    ]
+    parts = {
+        "study": ["oelm experiment run study.yaml"] if files else [],
+        "data": data,
+        "runs": commands_of(arms),
+        "page": [command] if command else [],
+    }
+    lines = [line for part, each in parts.items() if each for line in (f"# {say(f'reproduce.{part}')}", *each)]
+    listings = tuple((say("reproduce.file", study=study), file.strip()) for study, file in files.items())
+    return Section("reproduce", say("reproduce"), say("reproduce.lead"), commands=tuple(lines), listings=listings)
+
+
+def _other_study(report: Report, say: Texts) -> tuple[Section, ...]:
+    """Loaded only where another study's records are: most reports have none."""
+    if report.reported_study is None:
+        return ()
+    from oelm.report.reported_sections import claims_section, reported_sections
+
+    is_beside_ours = any(group.source == "measured" for group in report.groups)  # else the claims open the page
+    claims = (claims_section(report.reported_study, say),) if is_beside_ours else ()
+    return *claims, *reported_sections(report.reported_study, say)
 
 
 def table_of(
@@ -93,17 +122,23 @@ def _ablation(group: Group, colours: Colours, say: Texts) -> Section | None:
     measure = group.comparisons[0].measure if group.comparisons else None
     if measure is None or measure.scale is None or all(step.estimate is None for step in group.ablation):
         return None
+    judged = {
+        (found.control.label, found.arm.label): found.estimate
+        for found in group.comparisons[0].findings
+        if found.control is not None
+    }
+    shown = [(step, judged.get((step.start.label, step.end.label)) or step.estimate) for step in group.ablation]
     rows = [
         {
             "change": Cell(say(f"ablation.{step.change}")),
             "from_arm": _name(step.start, colours),
             "to_arm": _name(step.end, colours),
-            "estimate": Cell(numerals.estimated(step.estimate, measure)),
-            "interval": Cell(numerals.interval(step.estimate, measure)),
+            "estimate": Cell(numerals.estimated(estimate, measure)),
+            "interval": Cell(numerals.interval(estimate, measure)),
             "confounds": Cell("; ".join(confound_phrase(found, say) for found in step.confounds) or numerals.NOTHING),
         }
-        for step in group.ablation
-        if step.estimate is not None
+        for step, estimate in shown
+        if estimate is not None
     ]
     heading = {"estimate": say(f"measure_estimate.{measure.scale}", measure=say.name(measure))}
     table = table_of(rows, say, numbers=("estimate", "interval"), headings=heading)
@@ -112,11 +147,9 @@ def _ablation(group: Group, colours: Colours, say: Texts) -> Section | None:
 
 def _resources(group: Group, colours: Colours, say: Texts) -> Section | None:
     """What each arm reached, by the first measure, against what it used."""
-    axes: tuple[tuple[str, Callable[[Arm, Record], float | None], Callable[[float], str]], ...] = (
-        ("trained_query_key", lambda _, run: run.counts.trained_query_key_share, numerals.percent),
-        ("trained_weights", lambda arm, _: float(arm.ever_trained), numerals.count),
-        ("training_flops", lambda _, run: run.flops.run if run.flops else None, numerals.power_of_ten),
-        ("training_time", lambda _, run: run.timing.training_seconds, numerals.duration),
+    axes: tuple[tuple[str, Callable[[Record], float | None], Callable[[float], str]], ...] = (
+        ("trained_query_key", lambda run: run.counts.trained_query_key_share, numerals.percent),
+        ("training_time", lambda run: run.timing.training_seconds, numerals.duration),
     )
     findings = group.comparisons[0].findings if group.comparisons else ()
     plots = [
@@ -130,13 +163,13 @@ def _resources(group: Group, colours: Colours, say: Texts) -> Section | None:
     return Section("resources", say("resources"), say("resources.lead"), plots=tuple(plots), legend=legend)
 
 
-def _costs(findings: Sequence[Finding], used: Callable[[Arm, Record], float | None]) -> dict[str, dict[int, float]]:
+def _costs(findings: Sequence[Finding], used: Callable[[Record], float | None]) -> dict[str, dict[int, float]]:
     """What every run used, by arm and seed, where it is known."""
     costs = {
         found.arm.label: {
             run.config.seed: cost
             for run in found.arm.records
-            if (cost := used(found.arm, run)) is not None and run.config.seed in found.by_seed
+            if (cost := used(run)) is not None and run.config.seed in found.by_seed
         }
         for found in findings
     }

@@ -125,6 +125,97 @@ TEXTS: dict[str, tuple[str, str]] = {
         "是否保持了对照{measure}的 {criterion} 尚无定论",
     ),
     "also_measurably_worse": (", yet measurably worse", "，但可测地更差"),
+    # in plain words
+    "plain.exploratory": ("exploratory: ", "探索性结果："),
+    "plain.better": (
+        "{doing} ({arm}) made {measure} better here, by about {amount}",
+        "{doing}（{arm}）在此使{measure}变好，约 {amount}",
+    ),
+    "plain.non_inferior": (
+        "{doing} ({arm}) cost no more than {limit} in {measure} here",
+        "{doing}（{arm}）在此使{measure}变差不超过 {limit}",
+    ),
+    "plain.non_inferior_yet_worse": (
+        "{doing} ({arm}) did cost something in {measure} here, but no more than {limit}",
+        "{doing}（{arm}）在此确使{measure}变差，但不超过 {limit}",
+    ),
+    "plain.inferior": (
+        "{doing} ({arm}) cost more than {limit} in {measure} here: about {amount}",
+        "{doing}（{arm}）在此使{measure}变差超过 {limit}：约 {amount}",
+    ),
+    "plain.undecided": (
+        "we cannot say yet whether {doing} ({arm}) costs more than {limit} in {measure}: after {pairs} paired seeds "
+        "anything from {best} to {worst} is possible",
+        "尚不能断定{doing}（{arm}）是否使{measure}变差超过 {limit}：{pairs} 个配对种子之后，从{best}到{worst}都有可能",
+    ),
+    "plain.no_verdict": (
+        "we cannot say yet what {doing} ({arm}) costs in {measure}: that takes {needed} paired seeds, and there are "
+        "{pairs}",
+        "尚不能断定{doing}（{arm}）使{measure}变差多少：这需要 {needed} 个配对种子，现有 {pairs} 个",
+    ),
+    "plain.no_pair": (
+        "we cannot say yet what {doing} ({arm}) costs in {measure}: it shares no seed with its control",
+        "尚不能断定{doing}（{arm}）使{measure}变差多少：它与对照没有共同的种子",
+    ),
+    "plain.withheld_incomplete": (
+        "we cannot say yet what {doing} ({arm}) costs in {measure}: planned runs are missing",
+        "尚不能断定{doing}（{arm}）使{measure}变差多少：缺少计划内的运行",
+    ),
+    "plain.withheld_not_learnt": (
+        "nothing can be said of {doing} ({arm}) yet: the control has hardly learnt anything, and so all methods look "
+        "alike",
+        "关于{doing}（{arm}）尚无话可说：对照几乎什么也没有学到，各方法看来都一样",
+    ),
+    "plain.withheld_cannot_tell": (
+        "nothing can be said of {doing} ({arm}) here: even attention that tells no token from another did no worse, so "
+        "this study cannot tell methods apart",
+        "关于{doing}（{arm}）在此无话可说：就连不分词元的注意力也不更差，本研究无法区分各方法",
+    ),
+    "plain.reported_worse": (
+        "as reported, {doing} ({arm}) cost {amount} in {measure}, with one seed: no verdict",
+        "据其报告，{doing}（{arm}）使{measure}变差 {amount}，只有一个种子：不作判定",
+    ),
+    "plain.reported_better": (
+        "as reported, {doing} ({arm}) made {measure} better by {amount}, with one seed: no verdict",
+        "据其报告，{doing}（{arm}）使{measure}变好 {amount}，只有一个种子：不作判定",
+    ),
+    "plain.unchanged": ("no change", "不变"),
+    "plain.better_by": ("{amount} better", "好 {amount}"),
+    "plain.worse_by": ("{amount} worse", "差 {amount}"),
+    "plain.saved_and": (", and saved {what}", "，并节省了 {what}"),
+    "plain.saved_it": ("; it saved {what}", "；它节省了 {what}"),
+    "plain.weights": ("{share} of the trained weights", "{share} 的训练权重"),
+    "plain.arithmetic": ("{share} of the arithmetic", "{share} 的运算量"),
+    "plain.and": (" and ", "和 "),
+    "plain.saved_nothing": ("; it saves nothing", "；没有任何节省"),
+    "plain.end": (".", "。"),
+    "plain.confounded": (" Something else differed too, which may explain it.", "另有其他差别，或可解释此结果。"),
+    "doing.frozen": ("freezing {what}", "冻结 {what}"),
+    "doing.absent": ("leaving out {what}", "去掉 {what}"),
+    "doing.partly": ("freezing {what} in part", "部分冻结 {what}"),
+    "doing.changing": ("this method", "此方法"),
+    "doing.and": (" and ", " 和 "),
+    "doing.also": (" and ", "并"),
+    "doing.query": ("Q", "Q"),
+    "doing.key": ("K", "K"),
+    "doing.feed-forward": ("the feed-forward layers", "前馈层"),
+    # the drawing of attention
+    "drawings": ("What every method trains, freezes and leaves out", "各方法训练、冻结和去掉的部分"),
+    "partly": ("partly frozen", "部分冻结"),
+    "draw.softmax": ("softmax", "softmax"),
+    "draw.uniform": ("all alike", "一视同仁"),
+    "draw.shared": ("same as Q", "与 Q 相同"),
+    "role.feed-forward": ("feed-forward", "前馈层"),
+    "role.key shift": ("key shift", "键移位"),
+    "role.logit gain": ("gain", "增益"),
+    "role.core": ("core", "核"),
+    "role.low-rank update": ("low rank", "低秩更新"),
+    "role.query and key bias": ("biases", "偏置"),
+    # the study
+    "kind.registered": ("registered plan", "计划已登记"),
+    "kind.registered_late": ("plan registered after the first runs", "计划在首次运行之后才登记"),
+    "kind.exploratory": ("exploratory, no registered plan", "探索性，没有登记的计划"),
+    "kind.reported": ("as reported, nothing was run here", "据其报告，此处未运行"),
     # the sentence on an arm
     "plain_interval": ("95 % interval", "95 % 区间"),
     "adjusted_interval": ("95 % interval after Holm", "Holm 校正后的 95 % 区间"),
@@ -410,6 +501,7 @@ TEXTS: dict[str, tuple[str, str]] = {
         "最后一步之后的{measure}{on}。“无矩阵”的权重根本不存在；冻结的权重存在但从不改变。",
     ),
     "reported_figures": ("What was reported", "已报告的结果"),
+    "statistics": ("The statistics", "统计"),
     "comparisons": ("Every comparison", "逐项比较"),
     "comparisons.lead": (
         "Each arm with what this design could have shown, and what else could explain the difference.",
@@ -417,8 +509,9 @@ TEXTS: dict[str, tuple[str, str]] = {
     ),
     "curves": ("Learning curves", "学习曲线"),
     "curves.lead": (
-        "Every run is a line. Point at the chart for the values of all seeds; press a name to hide its lines.",
-        "每次运行一条线。将指针移到图上可查看所有种子的数值；点击名称可隐藏其曲线。",
+        "Lines are means over seeds, bands reach from the lowest seed to the highest. Point at the chart for the "
+        "values of all seeds; press a name to hide its curves.",
+        "线为各种子的均值，带从最低的种子到最高的种子。将指针移到图上可查看所有种子的数值；点击名称可隐藏其曲线。",
     ),
     "curve.loss": ("loss", "损失"),
     "curve.ratio": ("ratio to control", "与对照之比"),
@@ -429,15 +522,41 @@ TEXTS: dict[str, tuple[str, str]] = {
     "curve.training": ("training", "训练集"),
     "curve.whole": ("whole run", "全程"),
     "curve.end": ("second half", "后半程"),
+    "curve.means": ("means", "均值"),
+    "curve.seeds": ("all seeds", "所有种子"),
     "curve.lowest": ("lowest", "最低"),
     "curve.highest": ("highest", "最高"),
     "nothing_to_draw": ("Nothing to draw for this choice.", "此选择没有可绘制的数据。"),
     "needs_script": ("The curves are drawn by a script, which does not run here.", "曲线由脚本绘制，此处脚本未运行。"),
+    "samples": ("The same beginnings, continued", "同样的开头，各自续写"),
+    "samples.lead": (
+        "Each model drew with the same random numbers; one run of each method. To be read, not judged: figures are "
+        "below.",
+        "各模型使用相同的随机数；每种方法一次运行。仅供阅读，不作判断：数字见下。",
+    ),
+    "heads": ("Where every head looks", "每个头看向何处"),
+    "heads.lead": (
+        "On random tokens that come twice, in percent: layers from the bottom up, heads from left to right. Entropy: "
+        "100 looks at all places alike, 0 at one. The others: how much of the look goes to that place.",
+        "随机词元重复两次，单位为百分比：层自下而上，头自左而右。熵：100 表示同等看待所有位置，0 表示只看一处。"
+        "其余：投向该处的注意力。",
+    ),
+    "text_uncertainty": ("What another text might have shown", "换一段文本会怎样"),
+    "text_uncertainty.lead": (
+        "Two models on the same tokens or items, with 95 % over these alone: the seed is given, the text is a sample. "
+        "The intervals of verdicts are over seeds.",
+        "两个模型在同样的词元或题目上之差，95 % 区间只针对这些文本：种子给定，文本为样本。判定所用的区间针对种子。",
+    ),
+    "seed_column": ("seed", "种子"),
+    "measured_by": ("measure", "指标"),
+    "model_against": ("against", "相对于"),
+    "text_interval": ("95 % over the text", "文本的 95 % 区间"),
     "ablation": ("What each part is worth", "各部分的作用"),
     "ablation.lead": (
-        "Each row changes one thing and compares {measure} after the change with that before. Plain 95 % intervals, "
-        "for the eye: they are not corrected for there being several.",
-        "每行只改变一处，比较改变之后与之前的{measure}。95 % 区间仅供参考，未因项数较多而校正。",
+        "Each row changes one thing and compares {measure} after the change with that before. A row that is judged "
+        "above has the interval of its verdict; the others are plain 95 % intervals, not corrected for there being "
+        "several.",
+        "每行只改变一处，比较改变之后与之前的{measure}。上文已作判定者，区间即判定所用；其余为未作校正的 95 % 区间。",
     ),
     "change": ("change", "改变"),
     "from_arm": ("from", "从"),
@@ -445,18 +564,32 @@ TEXTS: dict[str, tuple[str, str]] = {
     "confounds": ("confounds", "混杂因素"),
     "ablation.freezing": ("trained Q and K become frozen orthogonal ones", "可训练的 Q、K 换成冻结的正交矩阵"),
     "ablation.direction": ("frozen orthogonal rows become random, of equal length", "冻结的正交行换成等长的随机行"),
-    "ablation.direction-and-scale": ("frozen orthogonal rows become random and shorter", "冻结的正交行换成更短随机行"),
-    "ablation.scale": ("frozen random rows become shorter", "冻结的随机行变短"),
+    "ablation.direction-and-scale": (
+        "frozen orthogonal rows become random, of another length",
+        "冻结的正交行换成长度不同的随机行",
+    ),
+    "ablation.scale": ("frozen random rows change their length", "冻结的随机行改变长度"),
     "ablation.init": ("the init of trained Q and K becomes orthogonal", "可训练的 Q、K 改用正交初始化"),
     "ablation.freezing-alone": ("trained orthogonal Q and K become frozen", "可训练的正交 Q、K 改为冻结"),
+    "price": ("Quality against saving", "质量与节省"),
+    "price.lead": (
+        "Each method against its own control: how much worse or better, with its interval, and what it saves. Below "
+        "the dashed line is within the margin.",
+        "每种方法与其对照相比：好坏程度及其区间，以及所节省的。虚线以下即在界限之内。",
+    ),
+    "price.lead_higher": (
+        "Each method against its own control: how much worse or better, with its interval, and what it saves. Above "
+        "the dashed line is within the margin.",
+        "每种方法与其对照相比：好坏程度及其区间，以及所节省的。虚线以上即在界限之内。",
+    ),
+    "arithmetic_saved": ("arithmetic saved", "节省的运算量"),
+    "weights_saved": ("trained weights saved", "节省的训练权重"),
     "resources": ("Result against cost", "结果与代价"),
     "resources.lead": (
         "Each arm with what it used. Filled dots are means, open ones are seeds.",
         "每个实验组及其所耗。实心点为均值，空心点为各种子。",
     ),
     "trained_query_key": ("trained share of Q and K", "Q、K 中训练的比例"),
-    "trained_weights": ("trained weights", "训练的权重"),
-    "training_flops": ("training FLOPs", "训练 FLOPs"),
     "training_time": ("training time", "训练时间"),
     "speed": ("Speed and memory", "速度与内存"),
     "speed.lead": (
@@ -527,6 +660,11 @@ TEXTS: dict[str, tuple[str, str]] = {
     "their_id": ("their run", "对方的运行"),
     "differs": ("settings that differ (ours, theirs)", "不同的设置（我们，对方）"),
     # another study's figures
+    "claims": ("What the original study claims", "原始研究的主张"),
+    "claims.lead": (
+        "Its claims with its own figures, and below each what stands in the way of believing it.",
+        "其主张及其自身的数字，每条之下是妨碍采信的缘由。",
+    ),
     "reported_runs": ("All runs as reported", "全部已报告的运行"),
     "reported_runs.lead": (
         "Language models and classifiers side by side. Epochs follow from steps, batch and the size of the corpus.",
@@ -622,5 +760,17 @@ TEXTS: dict[str, tuple[str, str]] = {
     "device": ("device", "设备"),
     "commit": ("commit", "提交"),
     "reproduce": ("Reproduce it", "如何重现"),
-    "reproduce.lead": ("The runs, and this page from their records.", "重现这些运行，并由其记录生成此页。"),
+    "reproduce.lead": (
+        "The study from its file, or step by step from the text on; and this page from the records.",
+        "由研究文件整体重现，或从文本开始逐步重现；并由记录生成此页。",
+    ),
+    "reproduce.study": ("the whole study, from the file below", "整个研究，研究文件见下"),
+    "reproduce.data": ("the data", "数据"),
+    "reproduce.tokens": (
+        "token files in {folder} (digest {digest}): how they were made, only their study file or manifest says",
+        "{folder} 中的词元文件（摘要 {digest}）：其来由只见于研究文件或其清单",
+    ),
+    "reproduce.runs": ("the runs", "各次运行"),
+    "reproduce.page": ("this page", "此页"),
+    "reproduce.file": ("The study file of {study}", "{study} 的研究文件"),
 }

@@ -57,6 +57,10 @@ class Verdict(StrEnum):
     """Too few paired seeds to say."""
 
 
+DECIDED = frozenset({Verdict.BETTER, Verdict.NON_INFERIOR, Verdict.INFERIOR})
+"""Those that answer the question."""
+
+
 class Model(StrEnum):
     """Whose scatter an interval is made from; see `contrasts.py`."""
 

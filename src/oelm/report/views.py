@@ -3,11 +3,12 @@
 Nothing here claims anything: intervals in views are plain 95 % intervals, not corrected for there being many.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import fmean
 
+from oelm.config.evaluated import EvaluationFile, PairedDifference, Suite, SuiteResult
 from oelm.config.measure import Measure
 from oelm.config.method import Method
 from oelm.config.methods import METHODS
@@ -28,9 +29,9 @@ class AblationChange(StrEnum):
     DIRECTION = "direction"
     """Frozen orthogonal -> frozen random rows of the same length: what orthogonality is worth."""
     DIRECTION_AND_SCALE = "direction-and-scale"
-    """The same with shorter rows, as in the original study: two changes at once."""
+    """The same with rows of another length, as in the original study: two changes at once."""
     SCALE = "scale"
-    """Frozen random rows of norm 1 -> of the original's length."""
+    """Frozen random rows -> as random, of another length."""
     INIT = "init"
     """Trained normal -> trained orthogonal: what the init alone does."""
     FREEZING_ALONE = "freezing-alone"
@@ -108,6 +109,34 @@ class GeometryRow:
     logit_std: float
 
 
+@dataclass(frozen=True)
+class SampledText:
+    """What the models of several arms made of one beginning, all with the same draws; one run of each arm."""
+
+    prompt: str
+    by_arm: Mapping[str, str]
+    """By the label of the arm."""
+
+
+@dataclass(frozen=True)
+class HeadMap:
+    """One score of every head of one run's model, by layer and head."""
+
+    arm: Arm
+    seed: int
+    measure: Measure
+    values: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
+class TextDifference:
+    """A model against another on the same tokens or items, with 95 % over these alone."""
+
+    arm: Arm
+    seed: int
+    pair: PairedDifference
+
+
 def ablation_steps(arms: Sequence[Arm], measure: Measure, on: str) -> tuple[AblationStep, ...]:
     """The decomposition control -> frozen orthogonal -> frozen random, and what else the arms allow."""
     return tuple(
@@ -122,9 +151,10 @@ def _steps(oelm: Arm, arms: Sequence[Arm]) -> list[tuple[AblationChange, Arm, Ar
     control = choose_control(oelm, arms)
     names = ("oelm-random-matched", "oelm-random", "orthogonal-trained")
     matched, random, trained = (_partner(oelm, METHODS[name], arms) for name in names)
+    equal = matched is not None and not scale_gaps((oelm, matched))  # on a pre-trained model matched to other rows
     steps = (
         (AblationChange.FREEZING, control, oelm),
-        (AblationChange.DIRECTION, oelm, matched),
+        (AblationChange.DIRECTION if equal else AblationChange.DIRECTION_AND_SCALE, oelm, matched),
         (AblationChange.DIRECTION_AND_SCALE, oelm, random),
         (AblationChange.SCALE, matched, random),
         (AblationChange.INIT, control, trained),
@@ -222,3 +252,56 @@ def geometry_rows(arms: Sequence[Arm]) -> tuple[GeometryRow, ...]:
             for place, layers in sorted(by_layer.items())
         ]
     return tuple(rows)
+
+
+# --- what models were asked afterwards ------------------------------------------------------------------------------
+
+Answers = Mapping[str, EvaluationFile]
+"""By the fingerprint of the run."""
+
+
+def sampled_texts(arms: Sequence[Arm], answers: Answers) -> tuple[SampledText, ...]:
+    """Each beginning with what the first run of every arm that was asked made of it."""
+    found: dict[str, dict[str, str]] = {}
+    for arm, _, result in _first_results(arms, answers, Suite.GENERATION):
+        for sample in result.samples:
+            found.setdefault(sample.prompt, {})[arm.label] = sample.text
+    return tuple(SampledText(prompt, texts) for prompt, texts in found.items())
+
+
+def head_maps(arms: Sequence[Arm], answers: Answers) -> tuple[HeadMap, ...]:
+    """Where the heads of the first run of every arm that was asked look."""
+    maps = []
+    for arm, seed, result in _first_results(arms, answers, Suite.ATTENTION):
+        layers: dict[int, list[Mapping[str, float]]] = {}
+        for part in result.parts:
+            layers.setdefault(int(part.name.partition(".")[0]), []).append(part.measures)
+        for measure in result.measures:
+            values = tuple(tuple(head[measure.name] for head in heads) for _, heads in sorted(layers.items()))
+            maps.append(HeadMap(arm, seed, measure, values))
+    return tuple(maps)
+
+
+def text_differences(arms: Sequence[Arm], answers: Answers) -> tuple[TextDifference, ...]:
+    """Every pair of models that was asked the same."""
+    return tuple(
+        TextDifference(arm, record.config.seed, pair)
+        for arm in arms
+        for record in arm.records
+        if record.fingerprint in answers
+        for pair in answers[record.fingerprint].paired
+    )
+
+
+def _first_results(arms: Sequence[Arm], answers: Answers, suite: Suite) -> Iterator[tuple[Arm, int, SuiteResult]]:
+    """Of each arm the run with the lowest seed that was asked."""
+    for arm in arms:
+        found = (
+            (record.config.seed, result)
+            for record in arm.records
+            if record.fingerprint in answers
+            for result in answers[record.fingerprint].results
+            if result.suite is suite
+        )
+        for seed, result in list(found)[:1]:
+            yield arm, seed, result

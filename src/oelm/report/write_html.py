@@ -14,10 +14,15 @@ from oelm.report.groups import Group, Report
 from oelm.report.texts import Language, Texts
 
 LONG_SENTENCE = {Language.ENGLISH: 190, Language.CHINESE: 110}
-"""Characters from which the verdict is set smaller."""
+"""Characters from which the opening sentence is set smaller."""
 _NOT_IN_FIGURES = ("estimate", "interval", "verdict", "flops_saved", "step_time")
 """They stand in the drawing of intervals, or in the section on speed."""
-CHOICES = {"against": ("steps", "tokens", "time"), "split": ("validation", "training"), "span": ("whole", "end")}
+CHOICES = {
+    "against": ("steps", "tokens", "time"),
+    "split": ("validation", "training"),
+    "span": ("whole", "end"),
+    "shown": ("means", "seeds"),
+}
 """What the reader chooses for the curves, by the names that the script knows."""
 
 

@@ -24,8 +24,10 @@ def as_markdown(
 
 
 def _short(said: Content) -> Iterator[str]:
+    yield _listed(_in_one_line(each) for section in said.openings for each in section.statements)
     for experiment in said.experiments:
         yield f"### {_escaped(experiment.title)}" if len(said.experiments) > 1 else ""
+        yield _escaped(experiment.verdict.plain)
         for rows in experiment.rows:
             yield f"**{_escaped(rows.title)}**"
             yield _table(rows.figures.tables[0].only(SHORT))
@@ -39,8 +41,8 @@ def _short(said: Content) -> Iterator[str]:
 def _whole(said: Content, say: Texts) -> Iterator[str]:
     yield f"# {_escaped(said.title)}"
     yield _escaped(said.facts)
-    if said.overview:
-        yield from _section(said.overview)
+    for section in said.openings:
+        yield from _section(section)
     for experiment in said.experiments:
         yield from _experiment(experiment, say)
     for section in said.sections:
@@ -51,7 +53,11 @@ def _whole(said: Content, say: Texts) -> Iterator[str]:
 
 def _experiment(experiment: Experiment, say: Texts) -> Iterator[str]:
     yield f"## {_escaped(experiment.title)}" if experiment.title else ""
-    yield f"**{_escaped(experiment.verdict.sentence)}**"
+    yield f"**{_escaped(experiment.verdict.plain)}**"
+    if experiment.about:
+        about = experiment.about
+        yield " ".join(f"{_escaped(text)}  \n" for text in (about.title, about.question, about.kind) if text).strip()
+    yield _escaped(experiment.verdict.sentence)
     if experiment.verdict.explanations:
         yield _escaped(say("confounds_heading"))
         yield _listed(experiment.verdict.explanations)
@@ -62,7 +68,7 @@ def _experiment(experiment: Experiment, say: Texts) -> Iterator[str]:
         yield _escaped(rows.figures.lead)
         others = [column.id for column in rows.figures.tables[0].columns if column.id.startswith("also.")]
         yield _table(rows.figures.tables[0].only((*_FIGURES, *others)))
-    for section in (experiment.comparisons, *experiment.views):
+    for section in (*experiment.answered, experiment.comparisons, *experiment.views):
         if section is not None:
             yield from _section(section)
 
@@ -81,6 +87,15 @@ def _forest(forest: Forest, say: Texts) -> Iterator[str]:
 def _section(section: Section) -> Iterator[str]:
     yield f"## {_escaped(section.title)}"
     yield _escaped(section.lead)
+    for beginning in section.texts:
+        yield f"*{_escaped(beginning.prompt)}*"
+        yield _listed(f"{arm.text}: {' '.join(text.split())}" for arm, text in beginning.texts)
+    for found in section.maps:
+        yield f"{_escaped(found.title)}: {_code(found.arm.text)}, {_escaped(found.seed)}"
+        heads = range(1, len(found.rows[0]) + 1)
+        yield _rows(
+            ("", *map(str, heads)), ((str(n), *(text for _, text in row)) for n, row in enumerate(found.rows, 1))
+        )
     for table in section.tables:
         yield f"### {_escaped(table.title)}" if table.title else ""
         yield _table(table)
@@ -88,6 +103,9 @@ def _section(section: Section) -> Iterator[str]:
     yield _listed(section.remarks)
     if section.commands:
         yield "\n".join(("```bash", *section.commands, "```"))
+    for name, text in section.listings:
+        yield _escaped(name)
+        yield "\n".join(("```yaml", text.replace("```", ""), "```"))
 
 
 def _in_one_line(statement: Statement) -> str:

@@ -24,6 +24,8 @@ STYLES = {"better": "bold green", "non-inferior": "green", "inferior": "red", "u
 def print_report(report: Report, console: Console, language: Language = Language.ENGLISH) -> None:
     """The short report: verdicts, rows and remarks of every experiment; views only where they hold something."""
     said, say = compose(report, language, ""), Texts(language)
+    for statement in (each for section in said.openings for each in section.statements):
+        console.print(_statement(statement))
     for experiment in said.experiments:
         if len(said.experiments) > 1:
             console.rule(Text(experiment.title), align="left")
@@ -37,6 +39,10 @@ def print_report(report: Report, console: Console, language: Language = Language
 
 
 def _experiment(experiment: Experiment, say: Texts) -> Iterable[RenderableType]:
+    yield Text(experiment.verdict.plain, style="bold")
+    if experiment.about:
+        about = experiment.about
+        yield from (Text(text, style="dim") for text in (about.title, about.question, about.kind) if text)
     for rows in experiment.rows:
         yield _figures(rows)
         if rows.forest is not None:

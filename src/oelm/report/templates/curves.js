@@ -1,10 +1,11 @@
-// Learning curves: every run a line, hover for the values of all seeds. The data stand once in the page, as JSON in
-// #curves, one item per experiment; its chart is drawn into each of its figures, of which there is one per language.
+// Learning curves: means over seeds with bands, or every run a line; hover for the values of all seeds. The data stand
+// once in the page, as JSON in #curves, one item per experiment; its chart is drawn into each of its figures, of which
+// there is one per language.
 "use strict";
 
 const showCurves = ({ arms, runs, steps, tokens, margin }, figures) => {
   const hidden = new Set();
-  const chosen = { measure: "loss", against: "steps", split: "validation", span: "whole" };
+  const chosen = { measure: "loss", against: "steps", split: "validation", span: "whole", shown: "means" };
   let emphasised = null;
 
   const SVG = "http://www.w3.org/2000/svg";
@@ -61,6 +62,36 @@ const showCurves = ({ arms, runs, steps, tokens, margin }, figures) => {
     return whole
       .map(({ run, points }) => ({ run, points: points.filter(([x]) => x >= start) }))
       .filter(({ points }) => points.length);
+  };
+
+  // ---- from lines to means ------------------------------------------------------------------------------------
+
+  const sum = (values) => values.reduce((total, value) => total + value, 0);
+  const arithmetic = (values) => sum(values) / values.length;
+  /** Ratios and perplexities have geometric means, as in the tables. */
+  const meanOf = (values) =>
+    ["perplexity", "ratio"].includes(chosen.measure) ? Math.exp(arithmetic(values.map(Math.log))) : arithmetic(values);
+
+  /** Each arm at the places that all its runs have: a run that ended early must not move the mean. */
+  const means = (drawn) => {
+    return [...grouped(drawn)].map(([arm, members]) => {
+      const shortest = Math.min(...members.map(({ points }) => points.length));
+      const places = [...Array(shortest).keys()].filter(
+        (i) => chosen.against === "time" || members.every(({ points }) => points[i][0] === members[0].points[i][0]),
+      );
+      const rows = places.map((i) => {
+        const values = members.map(({ points }) => points[i][1]);
+        const x = arithmetic(members.map(({ points }) => points[i][0]));
+        return { x, mean: meanOf(values), low: Math.min(...values), high: Math.max(...values) };
+      });
+      return { arm, rows };
+    });
+  };
+
+  const grouped = (drawn) => {
+    const found = new Map();
+    for (const each of drawn) found.set(each.run.arm, [...(found.get(each.run.arm) ?? []), each]);
+    return found;
   };
 
   // ---- scales -------------------------------------------------------------------------------------------------
@@ -162,13 +193,24 @@ const showCurves = ({ arms, runs, steps, tokens, margin }, figures) => {
     const clip = element("clipPath", { id: frameId });
     clip.append(element("rect", { ...frame, height: height - EDGE.top - EDGE.bottom }));
     const all = element("g", { class: "lines", "clip-path": `url(#${frameId})` });
-    for (const { run, points } of drawn) {
-      const path = points.map(([px, py], i) => `${i ? "L" : "M"}${x(px).toFixed(1)} ${y(py).toFixed(1)}`).join("");
-      const dimmed = emphasised !== null && emphasised !== run.arm ? " dimmed" : "";
-      all.append(element("path", { d: path, class: `arm arm-${arms[run.arm].colour}${dimmed}` }));
+    const line = (points) => points.map(([px, py], i) => `${i ? "L" : "M"}${x(px).toFixed(1)} ${y(py).toFixed(1)}`).join("");
+    const kind = (arm, name) =>
+      `${name} arm-${arms[arm].colour}${emphasised !== null && emphasised !== arm ? " dimmed" : ""}`;
+    const draws = chosen.shown === "means" ? means(drawn) : [];
+    for (const { arm, rows } of draws.filter(({ rows }) => rows.length)) {
+      const there = rows.map(({ x, high }) => [x, high]);
+      const back = rows.map(({ x, low }) => [x, low]).reverse();
+      all.append(element("path", { d: `${line([...there, ...back])}Z`, class: kind(arm, "band") }));
+    }
+    const curves =
+      chosen.shown === "means"
+        ? draws.map(({ arm, rows }) => ({ arm, points: rows.map(({ x, mean }) => [x, mean]), name: "arm mean" }))
+        : drawn.map(({ run, points }) => ({ arm: run.arm, points, name: "arm" }));
+    for (const { arm, points, name } of curves) {
+      all.append(element("path", { d: line(points), class: kind(arm, name) }));
       if (points.length === 1) {
         const [[px, py]] = points;
-        all.append(element("circle", { cx: x(px), cy: y(py), r: 3, class: `arm-${arms[run.arm].colour}` }));
+        all.append(element("circle", { cx: x(px), cy: y(py), r: 3, class: `arm-${arms[arm].colour}` }));
       }
     }
     svg.append(clip, all, element("g", { class: "crosshair" }));
@@ -214,10 +256,10 @@ const showCurves = ({ arms, runs, steps, tokens, margin }, figures) => {
   };
 
   /** A column per seed or, of many, of their mean and ends: names, each with what it shows of a map seed -> value. */
-  const seedColumns = (figure, byArm, mean) => {
+  const seedColumns = (figure, byArm) => {
     const seeds = new Set([...byArm.values()].flatMap((bySeed) => [...bySeed.keys()]));
     if (seeds.size > MOST_SEEDS) {
-      const summaries = [mean, (values) => Math.min(...values), (values) => Math.max(...values)];
+      const summaries = [meanOf, (values) => Math.min(...values), (values) => Math.max(...values)];
       const names = figure.dataset.summaries.split("|");
       return summaries.map((summary, i) => [names[i], (bySeed) => summary([...bySeed.values()])]);
     }
@@ -230,13 +272,12 @@ const showCurves = ({ arms, runs, steps, tokens, margin }, figures) => {
     const head = document.createElement("strong");
     head.textContent = `${word(figure, "against")} ${across(at)}`;
     const table = document.createElement("table");
-    const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
-    const columns = seedColumns(figure, byArm, mean);
+    const columns = seedColumns(figure, byArm);
     const names = table.createTHead().insertRow();
     for (const name of ["", ...columns.map(([name]) => name)]) names.insertCell().textContent = name;
     const body = table.createTBody();
-    const meanOf = ([, bySeed]) => mean([...bySeed.values()]);
-    for (const [arm, bySeed] of [...byArm].sort((a, b) => meanOf(a) - meanOf(b))) {
+    const order = ([, bySeed]) => meanOf([...bySeed.values()]);
+    for (const [arm, bySeed] of [...byArm].sort((a, b) => order(a) - order(b))) {
       const row = body.insertRow();
       const label = row.insertCell();
       const swatch = document.createElement("i");
