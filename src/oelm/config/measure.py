@@ -146,6 +146,43 @@ MACRO_F1 = Measure(
     decimals=4,
     read_from="evaluation",
 )
+SQUARED_ERROR = LOSS.model_copy(update={"title": Bilingual(english="mean squared error", chinese="均方误差")})
+"""The loss of regression, under the name that every task's loss has."""
+PEARSON = Measure(
+    name="pearson",
+    title=Bilingual(english="Pearson correlation", chinese="皮尔逊相关系数"),
+    better=Better.HIGHER,
+    decimals=4,
+    scale=CompareScale.DIFFERENCE,
+    criterion=-0.02,
+    read_from="evaluation",
+)
+SPEARMAN = Measure(
+    name="spearman",
+    title=Bilingual(english="Spearman correlation", chinese="斯皮尔曼相关系数"),
+    better=Better.HIGHER,
+    decimals=4,
+    read_from="evaluation",
+)
+EXACT_MATCH = Measure(
+    name="exact_match",
+    title=Bilingual(english="exact texts", chinese="完全匹配率"),
+    better=Better.HIGHER,
+    percent=True,
+    scale=CompareScale.DIFFERENCE,
+    criterion=-2.0,
+    read_from="evaluation",
+    per="example",
+)
+ROUGE_L = Measure(
+    name="rouge_l",
+    title=Bilingual(english="ROUGE-L", chinese="ROUGE-L"),
+    better=Better.HIGHER,
+    percent=True,
+    scale=CompareScale.DIFFERENCE,
+    criterion=-1.0,
+    read_from="evaluation",
+)
 TEXT_LOSS = Measure(
     name="text_loss",
     title=Bilingual(english="loss on text", chinese="文本损失"),
@@ -282,6 +319,8 @@ ATTENTION_INDUCTION = ATTENTION_PREVIOUS.model_copy(
 
 LANGUAGE_MODELLING: tuple[Measure, ...] = (PERPLEXITY, BITS_PER_BYTE, LOSS)
 CLASSIFICATION: tuple[Measure, ...] = (ACCURACY, MACRO_F1, LOSS)
+REGRESSION: tuple[Measure, ...] = (PEARSON, SPEARMAN, SQUARED_ERROR)
+SEQUENCE_TO_SEQUENCE: tuple[Measure, ...] = (ROUGE_L, EXACT_MATCH, LOSS)
 PROBING: tuple[Measure, ...] = (PROBE_ACCURACY, LOSS)
 IN_CONTEXT: tuple[Measure, ...] = (IN_CONTEXT_ACCURACY,)
 GENERATION: tuple[Measure, ...] = (
@@ -301,5 +340,11 @@ ATTENTION: tuple[Measure, ...] = (
 LIKELIHOOD: tuple[Measure, ...] = (TEXT_PERPLEXITY, TEXT_BITS_PER_BYTE, TEXT_LOSS)
 CHOICES: tuple[Measure, ...] = (CHOICE_ACCURACY, CHOICE_ACCURACY_PER_TOKEN)
 LAST_WORDS: tuple[Measure, ...] = (LAST_WORD_ACCURACY, LAST_WORD_PERPLEXITY)
-BY_TASK = {"language-modelling": LANGUAGE_MODELLING, "classification": CLASSIFICATION, "probing": PROBING}
-"""Of the records from before they carried their measures."""
+BY_TASK = {
+    "language-modelling": LANGUAGE_MODELLING,
+    "classification": CLASSIFICATION,
+    "regression": REGRESSION,
+    "seq2seq": SEQUENCE_TO_SEQUENCE,
+    "probing": PROBING,
+}
+"""For what has no record yet, and for records from before they carried their measures."""
