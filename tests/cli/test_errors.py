@@ -111,6 +111,7 @@ FINETUNE_MISTAKES = {
     ),
     "settings of a transformers model": (["--model=gpt", "--task=sst2", "--attention=cross"], ["--attention"]),
     "no source": (["--model=bert"], ["--task", "--train"]),
+    "no table of numbers": (["--model=bert", "--task=regression"], ["no data given", "--train"]),
 }
 
 

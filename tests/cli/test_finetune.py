@@ -7,8 +7,9 @@ from oelm.train.folder import RunFolder
 from train.toys import tokens
 
 
+@pytest.mark.parametrize(("task", "measure"), [([], "macro F1"), (["--task=regression"], "Pearson correlation")])
 def test_labelled_tables_to_a_result_in_a_folder_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], task: list[str], measure: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "praise").mkdir()
@@ -17,10 +18,10 @@ def test_labelled_tables_to_a_result_in_a_folder_of_its_own(
         (tmp_path / "praise" / f"{name}.tsv").write_text("\n".join(["text\tlabel", *rows]))
     tables = ["--train=praise/train.tsv", "--evaluate=praise/dev.tsv", "--max-length=16", "--epochs=0.5"]
     model = ["--model=gpt", "--size=tiny", f"--tokenizer={tokens() / 'tokenizer.json'}", "--no-tensorboard"]
-    arguments = ["finetune", *tables, *model, "--batch-size=4", "--seed=1", "--device=cpu"]
+    arguments = ["finetune", *task, *tables, *model, "--batch-size=4", "--seed=1", "--device=cpu"]
     command_line(arguments)(args=arguments, standalone_mode=False)
     assert RunFolder(Path("runs/praise/gpt/oelm-seed1")).finished
     said = " ".join(capsys.readouterr().out.split())
     assert "dev, last (step" in said
     assert "dev, best by validation loss (step" in said
-    assert "macro F1" in said
+    assert measure in said

@@ -69,6 +69,8 @@ def test_each_task_is_judged_by_its_first_measure() -> None:
     assert {task: measures[0].name for task, measures in BY_TASK.items()} == {
         "language-modelling": "perplexity",
         "classification": "accuracy",
+        "regression": "pearson",
+        "seq2seq": "rouge_l",
         "probing": "probe_accuracy",
     }
     assert all(measures[0].scale is not None for measures in BY_TASK.values())

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import torch
 import transformers
 import yaml
 from rich.console import Console
@@ -17,7 +18,7 @@ from transformers import PreTrainedTokenizerFast
 import oelm
 from oelm.base.errors import CheckpointError, ConfigError, DataError
 from oelm.cli.main import command_line
-from oelm.config.labelled_data import Columns, LabelledFile, LocalTables
+from oelm.config.labelled_data import Answers, Columns, GeneratedTask, LabelledFile, LocalTables
 from oelm.config.record import Record
 from oelm.config.request import FinetuneRequest, TokenText
 from oelm.config.run import RunConfig
@@ -32,7 +33,7 @@ from oelm.experiments.subjects import subject_of
 from oelm.experiments.trained_run import export_run
 from oelm.method.cost import weight_counts
 from oelm.surgery import convert
-from oelm.tasks.classification import Classification
+from oelm.tasks.labelled_batches import LabelledBatches
 from oelm.tasks.task import Batch
 from oelm.train.folder import RunFolder
 from train.processes import parallel
@@ -45,6 +46,7 @@ SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "i
 IDS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 VOCABULARY = len(WORDS) + len(SPECIAL)
 MODEL = "model.safetensors"
+LETTERS = Path(__file__).resolve().parents[2] / "experiments" / "cpu" / "t5-letters" / "config.json"
 
 
 def bert() -> transformers.PreTrainedModel:
@@ -192,6 +194,107 @@ def test_extras_are_counted_trained_and_exported(folder: Path, tmp_path: Path, m
     assert all(parameter.equal(weights[name]) for name, parameter in added.items())
 
 
+# --- labels that are numbers or texts ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def answered(folder: Path) -> Path:
+    """Tables beside the others: how much praise a sentence has, and the words of praise in it."""
+    for split, count in (("train", 240), ("dev", 40)):
+        draw = random.Random(split)
+        rows = []
+        for _ in range(count):
+            words = draw.choices([*PRAISE, *WORDS[8:]], k=draw.randrange(2, 6))
+            praise = [word for word in words if word in PRAISE]
+            rows.append(f"{' '.join(words)}\t{len(praise) / 2}\t{' '.join(praise) or 'bad'}")
+        (folder / f"{split}-answers.tsv").write_text("\n".join(["sentence\tshare\tpraise", *rows]), encoding="utf-8")
+    return folder
+
+
+def answers(folder: Path, kind: Answers, label: str, **changes: object) -> FinetuneRequest:
+    source = LocalTables(
+        name="praise",
+        train=LabelledFile(path=str(folder / "train-answers.tsv")),
+        evaluate={"dev": LabelledFile(path=str(folder / "dev-answers.tsv"))},
+        columns=Columns(text="sentence", label=label),
+        answers=kind,
+    )
+    return request(folder, source=source, max_target_length=8, **changes)
+
+
+def test_numbers_are_learnt_and_exported(answered: Path, tmp_path: Path) -> None:
+    wanted = answers(answered, Answers.NUMBERS, "share", method="oelm", epochs=6)
+    record = finished(wanted, tmp_path / "run")
+    assert (record.task, record.declared[0].name) == ("regression", "pearson")
+    assert record.result.loss < 0.3 * record.answer_entropy
+    last = record.evaluations[0]
+    assert last.measures["pearson"] > 0.8
+    errors = [float(a) - float(b) for a, b in zip(last.predictions.split(), last.labels.split(), strict=True)]
+    assert last.measures["loss"] == pytest.approx(sum(error**2 for error in errors) / 40, rel=1e-3)
+    export_run(tmp_path / "run", tmp_path / "out")
+    exported = oelm.load(tmp_path / "out")
+    assert (exported.config.num_labels, exported.config.problem_type) == (1, "regression")
+    assert planned_counts(record.config) == record.counts
+    ours = answers(answered, Answers.NUMBERS, "share", model="gpt", size="tiny", epochs=0.1)
+    ours = ours.changed(tokenizer=str(tokens() / "tokenizer.json"))
+    assert "spearman" in finished(ours, tmp_path / "gpt").evaluations[0].measures
+    with pytest.raises(DataError, match=r"train, example 1: the label '.*' is not a number"):
+        subject_of(resolve_finetune(answers(answered, Answers.NUMBERS, "praise")))
+
+
+@pytest.mark.parametrize("model", ["t5", "bart"])
+def test_texts_are_written_by_encoder_decoders(answered: Path, tmp_path: Path, model: str) -> None:
+    wanted = answers(answered, Answers.TEXTS, "praise", model=str(answered / model), method="keep", epochs=0.5)
+    record = finished(wanted, tmp_path / "run")
+    assert (record.task, record.declared[0].name) == ("seq2seq", "rouge_l")
+    assert record.audit.unchanged
+    assert record.flops.saved_share > 0
+    last = record.evaluations[0]
+    assert last.measures["exact_match"] == pytest.approx(last.predictions.split().count("1") / 40)
+    assert planned_counts(record.config) == record.counts
+    export_run(tmp_path / "run", tmp_path / "out")
+    exported = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out")
+    subject = subject_of(record.config)
+    batch = next(iter(subject.task.batches_of(subject.evaluation_sets["dev"])))
+    assert torch.isfinite(subject.task.loss(exported, batch).total)
+
+
+def test_a_t5_is_drawn_from_its_config(tmp_path: Path) -> None:
+    """The model of `experiments/cpu/seq2seq.yaml`: arms of one seed share what the method does not touch."""
+    source = GeneratedTask(name="copy")
+    wanted = FinetuneRequest(
+        model=str(LETTERS), source=source, method="oelm", max_length=16, max_target_length=16, tensorboard=False
+    )
+    wanted = wanted.changed(lr=3e-3, train_examples=480, holdout_examples=16, epochs=1)
+    one, other = (subject_of(resolve_finetune(wanted.changed(seed=seed))) for seed in (0, 1))
+    again = subject_of(resolve_finetune(wanted.changed(method="baseline")))
+    assert torch.equal(one.model.shared.weight, again.model.shared.weight)
+    assert not torch.equal(one.model.shared.weight, other.model.shared.weight)
+    record = finished(wanted, tmp_path)
+    assert record.result.loss < record.answer_entropy
+    with pytest.raises(ConfigError, match="a config without weights"):
+        resolve_finetune(request(tmp_path, model=str(LETTERS)))
+
+
+def test_texts_need_an_encoder_decoder(answered: Path) -> None:
+    with pytest.raises(DataError, match="no encoder-decoder"):
+        resolve_finetune(answers(answered, Answers.TEXTS, "praise"))
+    ours = answers(answered, Answers.TEXTS, "praise", model="gpt", size="tiny")
+    with pytest.raises(ConfigError, match="need an encoder-decoder"):
+        resolve_finetune(ours.changed(tokenizer=str(tokens() / "tokenizer.json")))
+
+
+@pytest.mark.parametrize(("model", "head"), [("bert", ("classifier", "bert.pooler")), ("gpt2", ("score",))])
+def test_the_head_alone(folder: Path, tmp_path: Path, model: str, head: tuple[str, ...]) -> None:
+    wanted = request(folder, model=str(folder / model), method="keep", head_only=True, epochs=0.5)
+    record = finished(wanted, tmp_path)
+    assert all(name.startswith(head) for name in record.audit.trained)
+    assert record.audit.unchanged
+    assert planned_counts(record.config) == record.counts
+    with pytest.raises(ConfigError, match="a GPT from scratch has learnt nothing"):
+        resolve_finetune(wanted.changed(model="gpt"))
+
+
 def test_a_pretrained_model_is_kept_by_default(folder: Path) -> None:
     assert resolve_finetune(request(folder)).method.name == "keep"
     scratch = request(folder, model="gpt", size="tiny", tokenizer=str(tokens() / "tokenizer.json"))
@@ -238,6 +341,12 @@ def test_our_gpt_from_a_run_and_from_scratch(folder: Path, tmp_path: Path) -> No
     assert from_run.method == "oelm-core"
     assert from_run.audit.unchanged
     assert set(from_run.audit.always_frozen) == {f"gpt.{name}" for name in pretrained.audit.always_frozen}
+    named = request(folder, model=f"{tmp_path}/{{method}}-seed{{seed}}", method="oelm-core", seed=7, max_length=16)
+    (tmp_path / "gpt").rename(tmp_path / "oelm-core-seed7")
+    probed = finished(named.changed(head_only=True, epochs=0.5), tmp_path / "head")
+    assert set(probed.audit.trained) == {"head.weight", "head.bias"}
+    assert probed.counts.trained == 2 * 16 + 2
+    assert probed.flops.saved_share > 0.6 > from_run.flops.saved_share
     scratch = finished(
         request(
             folder, model="gpt", size="tiny", method="oelm", tokenizer=str(tokens() / "tokenizer.json"), epochs=0.2
@@ -295,13 +404,13 @@ def test_a_gpt_from_scratch_without_a_tokenizer_is_no_config(folder: Path) -> No
 
 def test_evaluation_passes_once_over_each_set(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     passes: list[int] = []
-    batches_of = Classification.batches_of
+    batches_of = LabelledBatches.batches_of
 
-    def counted(task: Classification, examples: Encoded, part: int = 0, parts: int = 1) -> Iterator[Batch]:
+    def counted(batches: LabelledBatches, examples: Encoded, part: int = 0, parts: int = 1) -> Iterator[Batch]:
         passes.append(len(examples))
-        return batches_of(task, examples, part, parts)
+        return batches_of(batches, examples, part, parts)
 
-    monkeypatch.setattr(Classification, "batches_of", counted)
+    monkeypatch.setattr(LabelledBatches, "batches_of", counted)
     record = finished(request(folder, epochs=0.5, validate_every=9), tmp_path)
     assert [row.step for row in record.evaluations] == [9, 9]
     assert passes.count(40) == 1

@@ -67,7 +67,7 @@ def test_it_can_be_planned_without_data(name: str) -> None:
         known = counts(config)
         if known is None:
             assert isinstance(config.model, HuggingFaceModel)
-            assert config.model.source in ("models/minilm", "models/smollm2")  # local folders, which are not here
+            assert config.model.source.startswith(("models/", "runs/"))  # local folders, which are not here
         else:
             assert known.trained > 0
     assert study(name).margin == 1.05
@@ -287,6 +287,8 @@ def test_the_sets_of_the_hub_have_their_published_sizes() -> None:
         "xnli": (3, 392_702),
         "ag-news": (4, 120_000),
         "imdb": (2, 25_000),
+        "stsb": (0, 5_749),
+        "xsum": (0, 204_045),
     }
     assert all(list(labels) == sorted(labels) for labels, _ in found.values())
 

@@ -165,23 +165,62 @@ def test_a_folder_without_them_is_refused(tmp_path: Path) -> None:
         load(tmp_path)
 
 
+GREEDY = {"max_new_tokens": 6, "do_sample": False, "eos_token_id": None, "pad_token_id": 0}
+
+
 @pytest.mark.parametrize("config", [SMALL, LLAMA], ids=["gpt2", "llama"])
-@pytest.mark.parametrize("extras", ["core+gain+norm", "shift+gain"])
-def test_generation(extras: str, config: GPTConfig) -> None:
-    """With the cache where it holds all that is needed; without it, or not at all, where keys are shifted."""
+@pytest.mark.parametrize("extras", ["core+gain+norm", "shift+gain+bias+rank=2"])
+def test_generation_with_cache_padding_and_beams(extras: str, config: GPTConfig) -> None:
+    """Alone, as our GPT; in a batch padded on the left, as alone; with beams, as without the cache."""
     ours, theirs = equipped_like(f"oelm+{extras}", config)
-    prompt = random_tokens(config, 1, 4)
-    expected = list(generate(ours, prompt[0].tolist(), tokens=6, sampling=Sampling(temperature=0)))
-    settings = {"max_new_tokens": 6, "do_sample": False, "eos_token_id": None, "pad_token_id": 0}
-    assert theirs.generate(prompt, **settings)[0, 4:].tolist() == expected
-    if "shift" not in extras:
-        assert theirs.generate(prompt, **settings, use_cache=False)[0, 4:].tolist() == expected
-        return
-    with pytest.raises(ConfigError, match="use_cache=False"):
-        theirs.generate(prompt, **settings, use_cache=True)
-    with pytest.raises(ConfigError, match="pad on the right"):
-        theirs(prompt, attention_mask=torch.tensor([[0, 1, 1, 1]]))
-    theirs(prompt, attention_mask=torch.tensor([[1, 1, 1, 0]]))
+    prompt = random_tokens(config, 1, 5)[0].tolist()
+    expected = [
+        list(generate(ours, prompt[skipped:], tokens=6, sampling=Sampling(temperature=0))) for skipped in (0, 2)
+    ]
+    for cached in (True, False):
+        alone = theirs.generate(torch.tensor([prompt]), **GREEDY, use_cache=cached)
+        assert alone[0, 5:].tolist() == expected[0]
+    batch = torch.tensor([prompt, [0, 0, *prompt[2:]]])
+    mask = torch.tensor([[1, 1, 1, 1, 1], [0, 0, 1, 1, 1]])
+    for cached in (True, False):
+        together = theirs.generate(batch, attention_mask=mask, **GREEDY, use_cache=cached)
+        assert together[:, 5:].tolist() == expected
+    beams = [
+        theirs.generate(batch, attention_mask=mask, **GREEDY, num_beams=3, use_cache=each) for each in (True, False)
+    ]
+    assert torch.equal(*beams)
+
+
+def test_a_cache_that_lacks_the_key_before_is_refused() -> None:
+    _, theirs = equipped_like("oelm+shift", SMALL)
+    tokens = random_tokens(SMALL, 1, 6)
+    with torch.no_grad():
+        cache = theirs(tokens, use_cache=True).past_key_values
+        whole = theirs(torch.cat([tokens, tokens], 1)).logits[:, 6:]
+        assert relative_error(theirs(tokens, past_key_values=copy.deepcopy(cache)).logits, whole) < 1e-9
+    cache.crop(-2)
+    with pytest.raises(ConfigError, match="filled or cut by what does not keep it"):
+        theirs(tokens, past_key_values=cache)
+
+
+@pytest.mark.parametrize("name", ["t5", "bart"])
+def test_padding_on_the_left_of_an_encoder_changes_nothing(name: str) -> None:
+    """Neither in its own attention nor in what the decoder reads of it."""
+    model = tiny(name)
+    if name == "bart":  # whose positions are counted from the left, padding included
+        positions = model.model.encoder.embed_positions.weight.data
+        positions[:] = positions[0].clone()
+    convert(model, "keep+shift")
+    embolden(nn.ParameterList(added(model).values()))
+    whole = inputs(name)
+    tokens, mask = F.pad(whole["input_ids"], (3, 0)), F.pad(torch.ones_like(whole["input_ids"]), (3, 0))
+    with torch.no_grad():
+        padded, unmasked = (
+            model(**{**whole, "input_ids": tokens, "attention_mask": each}).logits
+            for each in (mask, torch.ones_like(mask))
+        )
+    assert disagreement(padded, logits(model, name)) < 1e-9
+    assert disagreement(unmasked, logits(model, name)) > 1e-3
 
 
 def test_what_changes_the_start_warns() -> None:

@@ -14,6 +14,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2LMHeadModel, LlamaForCausalLM
 
 from oelm.base.errors import ConfigError, DataError
+from oelm.config.methods import METHODS
 from oelm.config.model import GPTConfig, Style
 from oelm.data.tokenizer import byte_tokenizer, save_tokenizer
 from oelm.evaluate.generation import Sampling, generate
@@ -190,6 +191,25 @@ def test_padded_prompts_are_continued_as_alone(method: str, style: Style) -> Non
             together = model.generate(padded, attention_mask=mask, use_cache=cache, **settings)
             assert torch.equal(together[0], alone[0])
             assert torch.equal(together[1, 4:], alone[1])
+
+
+ON_THEIR_OWN = sorted(
+    name for name, method in METHODS.items() if method.pretrained is None and method.comparator is None
+)
+
+
+@pytest.mark.parametrize("method", ON_THEIR_OWN)
+def test_every_method_generates_in_batches_from_its_folder(method: str, tokenizer_file: Path, tmp_path: Path) -> None:
+    """As the harness does it: the folder's own tokenizer pads on the left, and `generate` has the cache."""
+    export(bold_model(method, BYTES), tokenizer_file, tmp_path / "out")
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "out").eval()
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
+    prompts = ["Once upon", "A", "cat 12"]
+    settings = {"max_new_tokens": 5, "do_sample": False, "eos_token_id": None}
+    together = model.generate(**tokenizer(prompts, padding=True, return_tensors="pt"), **settings)
+    for row, prompt in zip(together, prompts, strict=True):
+        alone = model.generate(**tokenizer([prompt], return_tensors="pt"), **settings)[0]
+        assert row[-5:].tolist() == alone[-5:].tolist()
 
 
 @pytest.mark.parametrize("style", Style)

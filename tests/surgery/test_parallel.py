@@ -17,11 +17,14 @@ from train.processes import running, torchrun_environments
 TOKENS = torch.randint(3, VOCABULARY, (16, 9), generator=torch.Generator().manual_seed(0))
 
 
-def accelerated(folder: Path, steps: int, *, resume: bool = False) -> nn.Module:
+EXTRAS = "keep+shift+gain+bias+core+rank=2"
+
+
+def accelerated(folder: Path, steps: int, *, resume: bool = False, method: str = "keep") -> nn.Module:
     """The loop of accelerate's documentation; its state and the model are saved at the end."""
     accelerator = Accelerator(cpu=True)
     model = tiny("gpt2").float()
-    convert(model, "keep")
+    convert(model, method)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     loader = torch.utils.data.DataLoader(TOKENS, batch_size=16 // accelerator.num_processes)
     model, optimiser, loader = accelerator.prepare(model, torch.optim.AdamW(trained, lr=1e-2, weight_decay=0.1), loader)
@@ -41,8 +44,8 @@ def accelerated(folder: Path, steps: int, *, resume: bool = False) -> nn.Module:
     return plain
 
 
-def accelerated_in_a_process(folder: Path, steps: int, resume: bool) -> None:
-    accelerated(folder, steps, resume=resume)
+def accelerated_in_a_process(folder: Path, steps: int) -> None:
+    accelerated(folder, steps, method=EXTRAS)
 
 
 def test_accelerate_saves_resumes_and_reloads(tmp_path: Path) -> None:
@@ -58,9 +61,10 @@ def test_accelerate_saves_resumes_and_reloads(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_accelerate_in_two_processes_is_one_with_the_whole_batch(tmp_path: Path) -> None:
-    alone = accelerated(tmp_path / "one", 3).eval()
+    """DDP, with extras inside attention: their gradients are averaged like all others."""
+    alone = accelerated(tmp_path / "one", 3, method=EXTRAS).eval()
     both = [
-        running(accelerated_in_a_process, tmp_path / "two", 3, False, **environment)
+        running(accelerated_in_a_process, tmp_path / "two", 3, **environment)
         for environment in torchrun_environments(2)
     ]
     for process in both:
@@ -68,6 +72,10 @@ def test_accelerate_in_two_processes_is_one_with_the_whole_batch(tmp_path: Path)
         assert ended.code == 0, ended.err
     together = load(tmp_path / "two" / "model").eval()
     assert disagreement(logits(together, "gpt2"), logits(alone, "gpt2")) < 1e-3
+    fresh = tiny("gpt2").float()
+    convert(fresh, EXTRAS)
+    moved = [name for name, tensor in fresh.named_parameters() if ".oelm." in name]
+    assert all(not torch.equal(together.get_parameter(name), fresh.get_parameter(name)) for name in moved)
 
 
 def sharded(folder: Path) -> None:
@@ -76,9 +84,9 @@ def sharded(folder: Path) -> None:
     from torch.distributed.fsdp import fully_shard
 
     dist.init_process_group("gloo")
-    for name in ("bert", "gpt2", "gpt_neox", "phi3"):
+    for name, method in (("bert", "keep"), ("gpt2", EXTRAS), ("gpt_neox", "keep"), ("phi3", EXTRAS)):
         model = tiny(name).float()
-        convert(model, "keep")
+        convert(model, method)
         before = {tensor: model.get_parameter(tensor).detach().clone() for tensor in expected_frozen(name)}
         start = logits(model, name)
         for module in [m for m in model.modules() if type(m).__name__.endswith(("Layer", "Block"))]:

@@ -4,10 +4,12 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from oelm.config.methods import parse_method
+from oelm.data.labelled_sets import Encoded
 from oelm.method.freezing import frozen_names
 from oelm.surgery.conversion import weight_table
 from oelm.surgery.convert import convert
-from oelm.tasks.classification import Classification, Encoded
+from oelm.tasks.classification import Classification
+from oelm.tasks.labelled_batches import LabelledBatches
 from oelm.train.flops import measure_flops
 from surgery.models import VOCABULARY, bert
 
@@ -26,15 +28,9 @@ def counted(model, task):
 def test_what_freezing_saves_is_what_torch_counts(method):
     model = bert()
     ids = tuple(torch.randint(5, VOCABULARY, (7,)).numpy() for _ in range(8))
-    task = Classification(
-        Encoded(ids, torch.randint(2, (8,)).numpy()),
-        Encoded(ids, torch.randint(2, (8,)).numpy()),
-        classes=2,
-        padding=0,
-        examples_per_step=4,
-        evaluation_batch=4,
-        seed=0,
-    )
+    examples = Encoded(ids, torch.randint(2, (8,)).numpy())
+    batches = LabelledBatches(examples, examples, padding=0, examples_per_step=4, evaluation_batch=4, seed=0)
+    task = Classification(batches, classes=2)
     convert(model, method)
     table, plan = weight_table(model), parse_method(method).plan
     frozen = frozen_names(plan, table, 0, 10)

@@ -17,6 +17,7 @@ from oelm.surgery.conversion import weight_table
 from oelm.surgery.convert import apply
 from oelm.surgery.random_models import random_bert, set_checkpointing
 from oelm.tasks.classification import Classification
+from oelm.tasks.labelled_batches import LabelledBatches
 from oelm.train.engine import Engine
 from oelm.train.flops import FlopRates, measure_flops
 
@@ -79,12 +80,12 @@ def _task(spec: BenchSpec) -> Classification:
     count = _BATCHES * spec.batch_size
     ids = random.integers(spec.shape.vocabulary, size=(count, spec.shape.context))
     examples = Encoded(ids=tuple(ids), labels=random.integers(CLASSES, size=count))
-    return Classification(
+    batches = LabelledBatches(
         examples,
         examples,
-        classes=CLASSES,
         padding=0,
         examples_per_step=spec.batch_size,
         evaluation_batch=spec.batch_size,
         seed=0,
     )
+    return Classification(batches, classes=CLASSES)

@@ -1,7 +1,7 @@
 """`oelm finetune`: a pre-trained model, or our GPT, on labelled text."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from typer import Context
 
@@ -9,6 +9,7 @@ from oelm.base.errors import ConfigError
 from oelm.cli.locations import RUNS, TOKENS
 from oelm.cli.options import Checkpoint, given_parameters, panel, precision_of
 from oelm.cli.running import run_and_report
+from oelm.config.labelled_data import Answers, GeneratedTask
 from oelm.config.request import FinetuneRequest
 from oelm.config.run import RunConfig
 from oelm.config.settings import parse
@@ -18,13 +19,21 @@ _data, _model, _optim, _run = panel("Data"), panel("Model"), panel("Optimiser"),
 _TABLE_OPTIONS = {"--train", "--evaluate", "--columns", "--text-column", "--pair-column", "--label-column"}
 _SCRATCH_OPTIONS = {"--style", "--size", "--tokenizer", "--dropout"}
 _LANGUAGE_MODELLING = "lm"
+_ON_TABLES = {answers.task: answers for answers in (Answers.NUMBERS, Answers.TEXTS)}
+_GENERATED = get_args(GeneratedTask.model_fields["name"].annotation)
 _TRANSFORMERS_OPTIONS = {"--attention", "--train-biases", "--revision"}
 
 
 def finetune(
     context: Context,
     model: Annotated[str, _model("Folder or Hub name of a transformers model, folder of an oelm run, or gpt.")],
-    task: Annotated[str | None, _data("sst2, mnli, xnli, ag-news or imdb (from the Hub); lm: the next token.")] = None,
+    task: Annotated[
+        str | None,
+        _data(
+            "sst2, mnli, xnli, ag-news, imdb, stsb or xsum (from the Hub); lm: the next token; regression or seq2seq: "
+            "tables whose labels are numbers or texts; copy, reverse or sort: generated texts."
+        ),
+    ] = None,
     data: Annotated[str | None, _data("For lm: a text file, or token files made with the model's tokenizer.")] = None,
     language: Annotated[str | None, _data("XNLI's language.")] = None,
     train: Annotated[str | None, _data("A local table instead: TSV, CSV or JSONL, plain or gz, xz, zst.")] = None,
@@ -37,9 +46,11 @@ def finetune(
     holdout_examples: Annotated[int | None, _data("Of train. \\[default: a tenth, at most 2000]")] = None,
     data_seed: Annotated[int, _data("Chooses them; the same for all arms.")] = _default("data_seed"),
     max_length: Annotated[int, _data("Longer texts are cut.")] = _default("max_length"),
+    max_target_length: Annotated[int, _data("Of seq2seq's answers, written or given.")] = _default("max_target_length"),
     method: Annotated[str | None, _model("See `oelm methods`. \\[default: keep; gpt: oelm]")] = None,
     attention: Annotated[list[str] | None, _model("Of encoder, decoder, cross. \\[default: all]")] = None,
     train_biases: Annotated[bool, _model("Train Q/K biases.", "--train-biases")] = False,
+    head_only: Annotated[bool, _model("A linear probe: train the new head only.", "--head-only")] = False,
     revision: Annotated[str | None, _model("Commit on the Hub.")] = None,
     checkpoint: Annotated[Checkpoint, _model("Of an oelm run.")] = Checkpoint.LAST,
     style: Annotated[str, _model("Of a GPT from scratch.")] = _default("style"),
@@ -76,11 +87,14 @@ def finetune(
     source: dict[str, Any]
     if task == _LANGUAGE_MODELLING:
         source = {"kind": "tokens", "folder": str(_token_folder(data, model, revision))}
-    elif task is not None:
+    elif task in _GENERATED:
+        source = {"kind": "generated", "name": task}
+    elif task is not None and task not in _ON_TABLES:
         source = {"kind": "hub", "name": task, "variant": language}
     else:
         source = _tables(train, evaluate or [], columns)
         source["columns"] = {"text": text_column, "pair": pair_column, "label": label_column}
+        source["answers"] = _ON_TABLES.get(task or "", Answers.CLASSES)
     from oelm.base.runtime import world_from_environment
     from oelm.experiments.resolving import resolve_finetune
 
@@ -93,7 +107,12 @@ def finetune(
 def _refuse_contradictions(given: set[str], model: str, task: str | None) -> None:
     """Options that would be ignored beside the others are refused."""
     checks = (
-        ("--task" in given, _TABLE_OPTIONS, "--task brings its own tables", "give --task, or --train and --evaluate"),
+        (
+            "--task" in given and task not in _ON_TABLES,
+            _TABLE_OPTIONS,
+            f"--task {task} brings its own tables",
+            "give --task, or --train and --evaluate",
+        ),
         (
             "--task" not in given,
             {"--language"},

@@ -2,7 +2,7 @@
 
 Every task and every evaluation declares its measures, every record carries those that it was written with, and
 selection, status, tables and reports read them. Nobody above a task asks whether it is perplexity or accuracy. The
-measures of the tasks stand here, since records from before they carried their measures are read by them.
+measures of the tasks stand here: plans need them before there is a record, and older records do not carry theirs.
 """
 
 import math
@@ -147,6 +147,43 @@ MACRO_F1 = Measure(
     decimals=4,
     read_from="evaluation",
 )
+SQUARED_ERROR = LOSS.model_copy(update={"title": Bilingual(english="mean squared error", chinese="均方误差")})
+"""The loss of regression, under the name that every task's loss has."""
+PEARSON = Measure(
+    name="pearson",
+    title=Bilingual(english="Pearson correlation", chinese="皮尔逊相关系数"),
+    better=Better.HIGHER,
+    decimals=4,
+    scale=CompareScale.DIFFERENCE,
+    criterion=-0.02,
+    read_from="evaluation",
+)
+SPEARMAN = Measure(
+    name="spearman",
+    title=Bilingual(english="Spearman correlation", chinese="斯皮尔曼相关系数"),
+    better=Better.HIGHER,
+    decimals=4,
+    read_from="evaluation",
+)
+EXACT_MATCH = Measure(
+    name="exact_match",
+    title=Bilingual(english="exact texts", chinese="完全匹配率"),
+    better=Better.HIGHER,
+    percent=True,
+    scale=CompareScale.DIFFERENCE,
+    criterion=-2.0,
+    read_from="evaluation",
+    per="example",
+)
+ROUGE_L = Measure(
+    name="rouge_l",
+    title=Bilingual(english="ROUGE-L", chinese="ROUGE-L"),
+    better=Better.HIGHER,
+    percent=True,
+    scale=CompareScale.DIFFERENCE,
+    criterion=-1.0,
+    read_from="evaluation",
+)
 PROBE_ACCURACY = Measure(
     name="probe_accuracy",
     title=Bilingual(english="exact answers", chinese="精确回答率"),
@@ -158,6 +195,14 @@ PROBE_ACCURACY = Measure(
 
 LANGUAGE_MODELLING: tuple[Measure, ...] = (PERPLEXITY, BITS_PER_BYTE, LOSS)
 CLASSIFICATION: tuple[Measure, ...] = (ACCURACY, MACRO_F1, LOSS)
+REGRESSION: tuple[Measure, ...] = (PEARSON, SPEARMAN, SQUARED_ERROR)
+SEQUENCE_TO_SEQUENCE: tuple[Measure, ...] = (ROUGE_L, EXACT_MATCH, LOSS)
 PROBING: tuple[Measure, ...] = (PROBE_ACCURACY, LOSS)
-BY_TASK = {"language-modelling": LANGUAGE_MODELLING, "classification": CLASSIFICATION, "probing": PROBING}
-"""Of the records from before they carried their measures."""
+BY_TASK = {
+    "language-modelling": LANGUAGE_MODELLING,
+    "classification": CLASSIFICATION,
+    "regression": REGRESSION,
+    "seq2seq": SEQUENCE_TO_SEQUENCE,
+    "probing": PROBING,
+}
+"""For what has no record yet, and for records from before they carried their measures."""

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from oelm.base.errors import ConfigError
 from oelm.config.method import Method
-from oelm.config.settings import GrownSettings, Settings
+from oelm.config.settings import GrownSettings
 
 Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Width = Annotated[int, Field(ge=1, le=2**20)]
@@ -119,8 +119,10 @@ def named_size(name: str) -> tuple[int, int, int]:
     return SIZES[name.lower()]
 
 
-class HuggingFaceModel(Settings):
+class HuggingFaceModel(GrownSettings):
     """A transformers model by its folder or its name on the Hub; `digest` is of config, weights and tokenizer."""
+
+    later: ClassVar[frozenset[str]] = frozenset({"head_only"})
 
     kind: Literal["hugging-face"] = "hugging-face"
     source: str
@@ -130,12 +132,18 @@ class HuggingFaceModel(Settings):
     """Which kinds of attention the method is applied to: encoder, decoder, cross; None for all that there are."""
     train_biases: bool = False
     """Train the biases of Q and K instead of freezing them with their matrices."""
+    head_only: bool = False
+    """A linear probe: everything but the new head is frozen, whatever the method says."""
 
 
-class GPTFromRun(Settings):
+class GPTFromRun(GrownSettings):
     """Our GPT as a run left it: with the run's size and method; `digest` is of settings, weights and tokenizer."""
+
+    later: ClassVar[frozenset[str]] = frozenset({"head_only"})
 
     kind: Literal["gpt-run"] = "gpt-run"
     folder: str
     checkpoint: Literal["last", "best"] = "last"
     digest: str
+    head_only: bool = False
+    """A linear probe: everything but the new head is frozen, whatever the method says."""

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field
 
 from oelm.base.errors import ConfigError
-from oelm.config.labelled_data import HubTask, LabelledData, LocalTables
+from oelm.config.labelled_data import GeneratedTask, HubTask, LabelledData, LocalTables
 from oelm.config.manifest import DataManifest
 from oelm.config.method import Method
 from oelm.config.methods import parse_method
@@ -103,21 +103,29 @@ class TokenText(Settings):
 
 
 class FinetuneRequest(RunRequest):
-    """A classifier on labelled text, or a language model on token files; `finetune_on` says what None stands for."""
+    """A model on labelled text, or a language model on token files; `finetune_on` says what None stands for."""
 
     model: str
-    """Folder or Hub name of a transformers model, folder of an `oelm train` run, or `gpt` for one from scratch."""
+    """Folder or Hub name of a transformers model, folder of an `oelm train` run, or `gpt` for one from scratch.
+
+    A transformers model that writes texts may be given as its config.json alone: its weights are drawn from the seed.
+    `{method}` and `{seed}` stand for those of the run.
+    """
     revision: str | None = None
-    source: Annotated[LocalTables | HubTask | TokenText, Field(discriminator="kind")]
+    source: Annotated[LocalTables | HubTask | GeneratedTask | TokenText, Field(discriminator="kind")]
     method: str | None = None
     attention: tuple[str, ...] | None = None
     train_biases: bool = False
+    head_only: bool = False
+    """A linear probe: only the new head is trained."""
     checkpoint: Literal["last", "best"] = "last"
     tokenizer: str | None = None
     train_examples: Count | None = None
     """So many examples; of token text, so many windows of `max_length` tokens make an epoch."""
     holdout_examples: Count | None = None
     max_length: Annotated[int, Field(ge=4)] = 128
+    max_target_length: Annotated[int, Field(ge=2)] = 64
+    """Of answers that are texts."""
     data_seed: Annotated[int, Field(ge=0)] = 0
     epochs: Annotated[float, Field(gt=0)] = 3.0
     batch_size: Count = 16
@@ -125,6 +133,11 @@ class FinetuneRequest(RunRequest):
     warmup_share: Annotated[float, Field(ge=0, lt=1)] = 0.1
     weight_decay: float = 0.01
     beta2: float = 0.999
+
+    @property
+    def own_model(self) -> str:
+        """The model with `{method}` and `{seed}` filled in: every arm and seed may go on from a run of its own."""
+        return self.model.replace("{method}", self.method or "").replace("{seed}", str(self.seed))
 
     @property
     def examples_per_step(self) -> int:

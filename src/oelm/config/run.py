@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from oelm.config.labelled_data import LabelledData
+from oelm.config.labelled_data import Answers, LabelledData
 from oelm.config.method import EveryNth, Method
 from oelm.config.model import Count, GPTConfig, GPTFromRun, HuggingFaceModel
 from oelm.config.probe import Probe
@@ -133,7 +133,7 @@ TrainingData = Annotated[DataConfig | LabelledData | Probe, Field(discriminator=
 
 
 class RunConfig(Settings):
-    """A resolved run, as written to `config.yaml`: language modelling on tokens, classification, or a probe."""
+    """A resolved run, as written to `config.yaml`: language modelling on tokens, labelled text, or a probe."""
 
     model: ModelConfig
     method: Method
@@ -155,6 +155,11 @@ class RunConfig(Settings):
             raise ValueError("a run is fine-tuned on labelled text only")
         if isinstance(self.data, LabelledData) and isinstance(self.model, GPTConfig) and self.data.tokenizer is None:
             raise ValueError("a GPT from scratch needs data.tokenizer, the path of a tokenizer.json")
+        writes = isinstance(self.data, LabelledData) and self.data.answers is Answers.TEXTS
+        if (writes or isinstance(self.data, DataConfig)) and getattr(self.model, "head_only", False):
+            raise ValueError("only a model of classes or numbers has a new head to train alone")
+        if writes and not isinstance(self.model, HuggingFaceModel):
+            raise ValueError("answers that are texts need an encoder-decoder of transformers, such as T5 or BART")
         if isinstance(self.model, GPTConfig) and self.method.pretrained is not None:
             raise ValueError(f"{self.method.name} needs a pre-trained model; for a GPT from scratch take oelm")
         if not isinstance(self.data, DataConfig) and self.train.validation_half is not None:
@@ -189,8 +194,8 @@ class RunConfig(Settings):
     def task(self) -> str:
         """The name of the task (see `tasks/`)."""
         match self.data:
-            case LabelledData():
-                return "classification"
+            case LabelledData(answers=answers):
+                return answers.task
             case Probe():
                 return "probing"
             case DataConfig():

@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +86,22 @@ def label_indices(examples: Examples, names: tuple[str, ...], where: str) -> npt
             "use files with the same classes (a GLUE test file has no labels: use its dev file)",
         )
     return np.array([index[label] for label in examples.labels], np.int64)
+
+
+def label_numbers(examples: Examples, where: str) -> npt.NDArray[np.float32]:
+    """Labels as numbers."""
+    numbers = []
+    for place, label in enumerate(examples.labels, start=1):
+        try:
+            numbers.append(float(label))
+        except ValueError:
+            numbers.append(math.nan)
+        if not math.isfinite(numbers[-1]):
+            raise DataError(
+                f"{where}, example {place}: the label {label!r} is not a number",
+                "correct it, or name the right column with --label-column",
+            )
+    return np.array(numbers, np.float32)
 
 
 def split_training(

@@ -1,4 +1,4 @@
-"""Classification sets of the Hub by name: one row each."""
+"""Labelled sets of the Hub by name: one row each."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from oelm.base.errors import ConfigError, DataError
-from oelm.config.labelled_data import Columns, HubTask
+from oelm.config.labelled_data import Answers, Columns, HubTask
 from oelm.data.hub import datasets_cache, is_commit, require_hub
 from oelm.data.labelled import Examples
 
@@ -27,6 +27,7 @@ class LabelledSet:
     train_examples: int
     """As published: a plan needs them before anything is fetched. A run counts what it reads."""
     has_variants: bool = False
+    answers: Answers = Answers.CLASSES
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -67,6 +68,24 @@ LABELLED_SETS: dict[str, LabelledSet] = {
     ),
     "imdb": LabelledSet(
         "stanfordnlp/imdb", "plain_text", Columns(text="text"), {"test": "test"}, ("neg", "pos"), 25_000
+    ),
+    "stsb": LabelledSet(
+        "nyu-mll/glue",
+        "stsb",
+        Columns(text="sentence1", pair="sentence2"),
+        {"dev": "validation"},
+        (),
+        5_749,
+        answers=Answers.NUMBERS,
+    ),
+    "xsum": LabelledSet(
+        "EdinburghNLP/xsum",
+        None,
+        Columns(text="document", label="summary"),
+        {"validation": "validation", "test": "test"},
+        (),
+        204_045,
+        answers=Answers.TEXTS,
     ),
 }
 
@@ -163,9 +182,9 @@ def _download(row: LabelledSet, config: str | None, split: str, commit: str) -> 
 
 
 def _examples(table: Any, columns: Columns) -> Examples:
-    names = table.features[columns.label].names
+    names = getattr(table.features[columns.label], "names", None)  # only classes have them
     return Examples(
         texts=tuple(table[columns.text]),
         pairs=tuple(table[columns.pair]) if columns.pair else None,
-        labels=tuple(names[label] for label in table[columns.label]),
+        labels=tuple(names[label] if names else str(label) for label in table[columns.label]),
     )

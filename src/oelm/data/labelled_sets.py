@@ -10,10 +10,11 @@ import numpy.typing as npt
 from tokenizers import Tokenizer
 
 from oelm.base.errors import ConfigError, DataError
-from oelm.config.labelled_data import HubTask, LabelledData, LabelledSource, LocalTables
+from oelm.config.labelled_data import Answers, GeneratedTask, HubTask, LabelledData, LabelledSource, LocalTables
 from oelm.config.settings import fingerprint
-from oelm.data.labelled import Examples, label_indices, read_table, split_training
-from oelm.data.labelled_hub import at_commit, fetch_labelled
+from oelm.data.generated_examples import generate_examples
+from oelm.data.labelled import Examples, label_indices, label_numbers, read_table, split_training
+from oelm.data.labelled_hub import at_commit, fetch_labelled, known_set
 from oelm.data.tokenizer import end_of_text_id
 from oelm.data.tokens import file_sha256
 
@@ -75,10 +76,11 @@ class TextTokenizer:
 
 @dataclass(frozen=True)
 class Encoded:
-    """Token ids of each example, the segment of each token (where the model tells first and second text), its class."""
+    """Token ids of each example, the segment of each token (where the model tells first and second text), its label."""
 
     ids: tuple[Ids, ...]
-    labels: Ids
+    labels: Ids | npt.NDArray[np.float32] | tuple[Ids, ...]
+    """A class, a number, or the tokens of a text."""
     segments: tuple[Ids, ...] | None = None
 
     def __len__(self) -> int:
@@ -99,7 +101,7 @@ class Labelled:
 
 @dataclass(frozen=True)
 class EncodedSets:
-    """What a classification run trains on, selects on and is evaluated on."""
+    """What a run trains on, selects on and is evaluated on."""
 
     training: Encoded
     holdout: Encoded
@@ -119,6 +121,21 @@ def read_labelled(source: LabelledSource) -> Labelled:
             return Labelled(read_table(source.train, source.columns), evaluate)
         case HubTask():
             return Labelled(*fetch_labelled(source))
+        case GeneratedTask():
+            return Labelled(*generate_examples(source))
+        case _:
+            assert_never(source)
+
+
+def answers_of(source: LabelledSource) -> Answers:
+    """What the labels of a source are."""
+    match source:
+        case LocalTables(answers=answers):
+            return answers
+        case HubTask():
+            return known_set(source).answers
+        case GeneratedTask(name=name):
+            return Answers.CLASSES if name == "endings" else Answers.TEXTS
         case _:
             assert_never(source)
 
@@ -138,9 +155,19 @@ def encode_sets(data: LabelledData, labelled: Labelled, reader: Reader) -> Encod
         seed=data.seed,
     )
 
+    def labels_of(examples: Examples, where: str) -> Ids | npt.NDArray[np.float32] | tuple[Ids, ...]:
+        match data.answers:
+            case Answers.CLASSES:
+                return label_indices(examples, data.labels, where)
+            case Answers.NUMBERS:
+                return label_numbers(examples, where)
+            case Answers.TEXTS:
+                assert data.max_target_length is not None, "LabelledData sees to it"
+                return reader.encode(examples.labels, None, data.max_target_length)[0]
+
     def encoded(examples: Examples, where: str) -> Encoded:
         ids, segments = reader.encode(examples.texts, examples.pairs, data.max_length)
-        return Encoded(ids, label_indices(examples, data.labels, where), segments)
+        return Encoded(ids, labels_of(examples, where), segments)
 
     return EncodedSets(
         training=encoded(labelled.train.chosen(chosen), "train"),

@@ -1,24 +1,28 @@
-"""Labelled evaluation sets: one pass over each, and every measure of it from the same logits."""
-
-# N examples of a set  B batch  C classes
+"""Labelled evaluation sets: one pass over each, measures and predictions from the same answers."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Literal
+from typing import Literal, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from oelm.config.record import Evaluation
 from oelm.data.labelled_sets import Encoded
-from oelm.tasks.classification import Classification
-from oelm.tasks.task import Batch
+from oelm.tasks.task import Batch, LabelledTask
 
-Infer = Callable[[Callable[[nn.Module, Batch], Tensor], Iterable[Batch]], Iterator[Tensor]]
-"""The engine's: applies a function to its model and every batch, without gradients."""
+T = TypeVar("T")
+
+
+class Infer(Protocol):
+    """The engine's: applies a function to its model and every batch, without gradients."""
+
+    def __call__(self, question: Callable[[nn.Module, Batch], T], batches: Iterable[Batch]) -> Iterator[T]:
+        """The answers, batch by batch."""
+        ...
 
 
 def evaluate_sets(
-    infer: Infer, task: Classification, sets: Mapping[str, Encoded], checkpoint: Literal["last", "best"], step: int
+    infer: Infer, task: LabelledTask, sets: Mapping[str, Encoded], checkpoint: Literal["last", "best"], step: int
 ) -> tuple[Evaluation, ...]:
     """Measures and predictions on every evaluation set with the weights that the model has now."""
     return tuple(_evaluation(infer, task, name, examples, checkpoint, step) for name, examples in sets.items())
@@ -26,42 +30,24 @@ def evaluate_sets(
 
 def _evaluation(
     infer: Infer,
-    task: Classification,
+    task: LabelledTask,
     name: str,
     examples: Encoded,
     checkpoint: Literal["last", "best"],
     step: int,
 ) -> Evaluation:
-    """One pass over the set; all measures are computed from its logits."""
-    answered = _Answered(_scores(infer, task, examples))
-    everything = {"labels": torch.from_numpy(examples.labels), "places": torch.arange(len(examples))}
+    judged = list(infer(task.judge, task.batches_of(examples)))
+    order = torch.cat([batch.places_B for batch in judged]).argsort()
     return Evaluation(
         name=name,
         checkpoint=checkpoint,
         step=step,
-        measures=task.summarise(task.measure(answered, everything)),
-        predictions=" ".join(map(str, task.predict(answered, everything)[1].tolist())),
-        labels=" ".join(map(str, examples.labels.tolist())),
+        measures=task.summarise(torch.stack([batch.sums for batch in judged]).sum(0).cpu()),
+        predictions=_written(torch.cat([batch.predictions_B for batch in judged])[order]),
+        labels=_written(torch.cat([batch.labels_B for batch in judged])[order]),
     )
 
 
-def _scores(infer: Infer, task: Classification, examples: Encoded) -> Tensor:
-    """The model's logits (N, C), in the order of the set."""
-
-    def placed_scores(model: nn.Module, batch: Batch) -> Tensor:
-        return torch.cat([batch["places"].cpu().unsqueeze(1), task.logits(model, batch).cpu().double()], dim=1)
-
-    rows = torch.cat(list(infer(placed_scores, task.batches_of(examples))))
-    return rows[rows[:, 0].argsort(), 1:]
-
-
-class _Answered(nn.Module):
-    """Stands in for a model whose logits have been computed."""
-
-    def __init__(self, logits_NC: Tensor) -> None:
-        super().__init__()
-        self._logits_NC = logits_NC
-
-    def forward(self) -> Tensor:
-        """The logits."""
-        return self._logits_NC
+def _written(values_N: Tensor) -> str:
+    """One line, with spaces between; numbers with six digits."""
+    return " ".join(f"{value:.6g}" if isinstance(value, float) else str(value) for value in values_N.tolist())

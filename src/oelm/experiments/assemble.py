@@ -23,8 +23,7 @@ from oelm.experiments.subjects import Subject, require_whole_data, subject_of, w
 from oelm.method.cost import always_frozen, weight_counts
 from oelm.method.freezing import frozen_names
 from oelm.model.ledger import weight_table
-from oelm.tasks.classification import Classification
-from oelm.tasks.task import answer_entropy
+from oelm.tasks.task import LabelledTask, answer_entropy
 from oelm.train import audit, run_record
 from oelm.train.checkpoint import Checkpoints, Progress, load_weights
 from oelm.train.engine import Engine
@@ -219,7 +218,7 @@ def _audit(config: RunConfig, files: RunFolder, subject: Subject) -> FreezeAudit
 def _evaluate(engine: Engine, subject: Subject, checkpoints: Checkpoints, progress: Progress) -> tuple[Evaluation, ...]:
     """The evaluation sets, read once: with the last weights and with the best ones, which the model is left with."""
     task, sets = subject.task, subject.evaluation_sets
-    if not isinstance(task, Classification) or not sets:
+    if not isinstance(task, LabelledTask) or not sets:
         return ()
     last = evaluate_sets(engine.infer, task, sets, "last", progress.step)
     if progress.best_step == progress.step:

@@ -8,7 +8,16 @@ from typing import assert_never
 from rich.console import Console
 
 from oelm.base.errors import ConfigError
-from oelm.config.labelled_data import Columns, HubTask, LabelledData, LabelledFile, LabelledSource, LocalTables
+from oelm.config.labelled_data import (
+    Answers,
+    Columns,
+    GeneratedTask,
+    HubTask,
+    LabelledData,
+    LabelledFile,
+    LabelledSource,
+    LocalTables,
+)
 from oelm.config.manifest import TokenizerKind
 from oelm.config.method import Method
 from oelm.config.methods import parse_method
@@ -25,14 +34,16 @@ from oelm.config.request import (
     resolve_probe,
 )
 from oelm.config.run import DataConfig, ModelConfig, RunConfig
+from oelm.data.generated_examples import ENDINGS, TRAIN_EXAMPLES
 from oelm.data.labelled import label_names, read_table, split_training
 from oelm.data.labelled_hub import LABELLED_SETS, known_set
-from oelm.data.labelled_sets import fixed_source, read_labelled, tokenizer_part
+from oelm.data.labelled_sets import answers_of, fixed_source, read_labelled, tokenizer_part
 from oelm.data.prepare import BusyFolderError, prepare
 from oelm.data.prepare_request import PrepareRequest
 from oelm.data.tokenizer import load_tokenizer
 from oelm.data.tokens import MANIFEST_FILE, TOKENIZER_FILE, read_manifest
 from oelm.experiments.matrix import Resolve
+from oelm.experiments.shipped import shipped_file
 from oelm.experiments.study import PreparedTokens, Study, StudyCell, StudyData
 from oelm.train.folder import RunFolder
 
@@ -59,7 +70,7 @@ def resolve_on_data(study: Study, tokens: Path, console: Console) -> Resolve:
         request, folder = cell.request, folders[cell.data]
         if isinstance(request, FinetuneRequest):
             # Runs that differ in learning rate, seed and length share model and data, which are large: read them once.
-            key = request.model_dump_json(exclude={"lr", "seed", "epochs"})
+            key = request.own_model + request.model_dump_json(exclude={"lr", "seed", "epochs"})
             if key not in parts:
                 parts[key] = _finetune_parts(request)
             return finetune_on(request, *parts[key])
@@ -134,6 +145,7 @@ def _vocabulary(request: PrepareRequest) -> int:
 
 
 def _finetune_parts(request: FinetuneRequest) -> _Parts:
+    request = _with_own_model(request)
     model, method = _model_and_method(request)
     if isinstance(request.source, TokenText):
         return model, method, *_token_text(request, request.source, model)
@@ -141,9 +153,15 @@ def _finetune_parts(request: FinetuneRequest) -> _Parts:
     if isinstance(model, HuggingFaceModel):  # what it cannot read is refused before the run begins
         from oelm.surgery.model_folder import model_folder
         from oelm.surgery.pretrained import check_classifier
+        from oelm.surgery.sequence_model import check_sequence_model
 
-        check_classifier(model_folder(model.source, model.revision), request.max_length)
+        check = check_sequence_model if data.answers is Answers.TEXTS else check_classifier
+        check(model_folder(model.source, model.revision), request.max_length)
     return model, method, data
+
+
+def _with_own_model(request: FinetuneRequest) -> FinetuneRequest:
+    return request.changed(model=shipped_file(request.own_model))
 
 
 def _model_and_method(request: FinetuneRequest) -> tuple[ModelConfig, Method]:
@@ -153,10 +171,16 @@ def _model_and_method(request: FinetuneRequest) -> tuple[ModelConfig, Method]:
         return _gpt_from_scratch(request), parse_method(request.method or _DEFAULT_METHOD)
     if folder.config_file.is_file():
         return _gpt_from_run(request, folder)
-    from oelm.surgery.model_folder import model_digest, model_folder
+    from oelm.surgery.model_folder import is_config_alone, model_digest, model_folder
 
-    method = parse_method(request.method or _DEFAULT_PRETRAINED_METHOD)
-    return _pretrained(request, model_digest(model_folder(request.model, request.revision))), method
+    method, alone = parse_method(request.method or _DEFAULT_PRETRAINED_METHOD), is_config_alone(request.model)
+    if alone and (isinstance(request.source, TokenText) or answers_of(request.source) is not Answers.TEXTS):
+        raise ConfigError(
+            f"{request.model} is a config without weights, from which only models that write texts are drawn",
+            "give the folder of a whole model, or gpt for ours from scratch",
+        )
+    digest = model_digest(model_folder(request.model, request.revision), config_alone=alone)
+    return _pretrained(request, digest), method
 
 
 def _pretrained(request: FinetuneRequest, digest: str) -> HuggingFaceModel:
@@ -166,10 +190,13 @@ def _pretrained(request: FinetuneRequest, digest: str) -> HuggingFaceModel:
         digest=digest,
         attention=request.attention,
         train_biases=request.train_biases,
+        head_only=request.head_only,
     )
 
 
 def _gpt_from_scratch(request: FinetuneRequest) -> GPTConfig:
+    if request.head_only:
+        raise ConfigError("a GPT from scratch has learnt nothing that a head alone could use", "leave --head-only out")
     if request.tokenizer is None:
         raise ConfigError(
             "a GPT from scratch needs a tokenizer",
@@ -190,8 +217,13 @@ def _gpt_from_run(request: FinetuneRequest, folder: RunFolder) -> tuple[GPTFromR
             f"{folder.path} was trained as {trained.method}, and a trained model keeps its method",
             "leave --method out",
         )
-    digest = trained_digest(folder, request.checkpoint)
-    return GPTFromRun(folder=str(folder.path), checkpoint=request.checkpoint, digest=digest), trained.config.method
+    model = GPTFromRun(
+        folder=str(folder.path),
+        checkpoint=request.checkpoint,
+        digest=trained_digest(folder, request.checkpoint),
+        head_only=request.head_only,
+    )
+    return model, trained.config.method
 
 
 def _token_text(request: FinetuneRequest, source: TokenText, model: ModelConfig) -> tuple[DataConfig, int]:
@@ -219,9 +251,12 @@ def _labelled_data(request: FinetuneRequest, given: LabelledSource, model: Model
     count = len(labelled.train)
     trained_on, held_out = request.split_sizes(count)
     split_training(count, train_examples=request.train_examples, holdout_examples=held_out, seed=request.data_seed)
+    answers = answers_of(source)
     return LabelledData(
         source=source,
-        labels=label_names([labelled.train]),
+        answers=answers,
+        labels=label_names([labelled.train]) if answers is Answers.CLASSES else (),
+        max_target_length=request.max_target_length if answers is Answers.TEXTS else None,
         train_examples=trained_on,
         holdout_examples=held_out,
         max_length=request.max_length,
@@ -234,6 +269,7 @@ def _labelled_data(request: FinetuneRequest, given: LabelledSource, model: Model
 
 def _planned_finetune(request: FinetuneRequest) -> RunConfig:
     """The config as far as it is known without data and model; of unknown data, one step an epoch is a stand-in."""
+    request = _with_own_model(request)
     model, method = _pretrained(request, NOT_YET), parse_method(request.method or _DEFAULT_PRETRAINED_METHOD)
     if isinstance(request.source, TokenText):
         return finetune_on(request, model, method, *_planned_token_text(request, Path(request.source.folder)))
@@ -241,9 +277,12 @@ def _planned_finetune(request: FinetuneRequest) -> RunConfig:
     trained_on, held_out = (request.train_examples or request.examples_per_step, 1)
     if count:
         trained_on, held_out = request.split_sizes(count)
+    answers = answers_of(request.source)
     data = LabelledData(
         source=request.source,
+        answers=answers,
         labels=labels,
+        max_target_length=request.max_target_length if answers is Answers.TEXTS else None,
         train_examples=trained_on,
         holdout_examples=request.holdout_examples or held_out,
         max_length=request.max_length,
@@ -271,8 +310,12 @@ def training_set(source: LabelledSource) -> tuple[tuple[str, ...], int | None]:
         case HubTask():
             known = known_set(source)
             return known.labels, known.train_examples
+        case GeneratedTask(name=name):
+            return ENDINGS if name == "endings" else (), TRAIN_EXAMPLES
         case LocalTables(train=train) if Path(train.path).is_file():
-            return _read_training_set(train, source.columns)
+            return _read_training_set(train, source.columns, source.answers)
+        case LocalTables(answers=answers) if answers is not Answers.CLASSES:
+            return (), None
         case LocalTables(name=name):
             return LABELLED_SETS[name].labels if name in LABELLED_SETS else _UNKNOWN_CLASSES, None
         case _:
@@ -280,6 +323,6 @@ def training_set(source: LabelledSource) -> tuple[tuple[str, ...], int | None]:
 
 
 @lru_cache(maxsize=4)
-def _read_training_set(train: LabelledFile, columns: Columns) -> tuple[tuple[str, ...], int]:
+def _read_training_set(train: LabelledFile, columns: Columns, answers: Answers) -> tuple[tuple[str, ...], int]:
     examples = read_table(train, columns)
-    return label_names([examples]), len(examples)
+    return label_names([examples]) if answers is Answers.CLASSES else (), len(examples)

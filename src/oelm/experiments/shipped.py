@@ -22,6 +22,13 @@ def study_path(given: Path) -> Path:
     return given if given.exists() else shipped_studies().get(name, given)
 
 
+def shipped_file(given: str) -> str:
+    """A file under `experiments/` as it was given if it is here, else the one that comes with oelm."""
+    below = given.removeprefix("experiments/")
+    shipped = (_WHEEL if _WHEEL.is_dir() else _CHECKOUT) / below
+    return str(shipped) if below != given and not Path(given).exists() and shipped.exists() else given
+
+
 def write_new_study(path: Path) -> None:
     """A commented study to start from; nothing is overwritten."""
     if path.exists():

@@ -27,7 +27,7 @@ from pydantic_core import PydanticCustomError
 
 from oelm.base.errors import ConfigError, OelmError
 from oelm.config.evaluated import EvaluationRequest
-from oelm.config.labelled_data import HubTask, LocalTables
+from oelm.config.labelled_data import GeneratedTask, HubTask, LocalTables
 from oelm.config.methods import parse_method
 from oelm.config.probe import Probe
 from oelm.config.request import FinetuneRequest, RunRequest, TokenText, TrainRequest
@@ -60,6 +60,7 @@ StudyData = Annotated[
     | Annotated[PrepareRequest, Tag("text")]
     | Annotated[LocalTables, Tag("files")]
     | Annotated[HubTask, Tag("hub")]
+    | Annotated[GeneratedTask, Tag("generated")]
     | Annotated[Probe, Tag("probe")],
     Discriminator(_kind_of_data),
 ]
@@ -200,12 +201,12 @@ class Study(Settings):
             raise ValueError("give either `train` (from scratch) or `finetune`, with the settings that all runs share")
         for name, data in self.data.items():
             from_scratch = PrepareRequest | PreparedTokens | Probe
-            fits = from_scratch if self.finetune is None else LocalTables | HubTask | PreparedTokens
+            fits = from_scratch if self.finetune is None else LocalTables | HubTask | GeneratedTask | PreparedTokens
             if not isinstance(data, fits):
                 wanted = (
                     "text, tokens or a probe"
                     if self.finetune is None
-                    else "labelled text (kind: files or hub) or tokens"
+                    else "labelled text (kind: files, hub or generated) or tokens"
                 )
                 raise located_error(("data", name), f"{self._training} needs {wanted}")
         if self.primary not in [arm.name for arm in self.arms]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from oelm.config.labelled_data import LabelledData
+from oelm.config.labelled_data import Answers, LabelledData
 from oelm.config.method import Method
 from oelm.config.model import GPTConfig, HuggingFaceModel
 from oelm.config.record import FlopCounts, WeightCounts
@@ -111,7 +111,8 @@ def planned_counts(config: RunConfig) -> WeightCounts | None:
         return None
     from oelm.surgery.outline import outlined_table
 
-    table = outlined_table(config.model, len(config.data.labels), config.method)
+    outputs = None if config.data.answers is Answers.TEXTS else config.data.outputs
+    table = outlined_table(config.model, outputs, config.method)
     return None if table is None else weight_counts(config.method.plan, table, config.train.steps)
 
 

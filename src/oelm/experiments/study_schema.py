@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from oelm.config.labelled_data import HubTask, LocalTables
+from oelm.config.labelled_data import GeneratedTask, HubTask, LocalTables
 from oelm.config.request import FinetuneRequest, TrainRequest
 from oelm.data.prepare_request import PrepareRequest
 from oelm.data.sources import Files, Hub, Stories
@@ -16,7 +16,7 @@ _PARTS: dict[str, tuple[type[BaseModel], ...]] = {
     "The file": (Study,),
     "Arms": (StudyArm,),
     "Learning rates": (TuningPlan,),
-    "Data": (PrepareRequest, Stories, Files, Hub, PreparedTokens, LocalTables, HubTask),
+    "Data": (PrepareRequest, Stories, Files, Hub, PreparedTokens, LocalTables, HubTask, GeneratedTask),
     "Settings of runs": (TrainRequest, FinetuneRequest),
 }
 _HEADINGS = {

@@ -8,7 +8,7 @@ from typing import Any, Literal, assert_never
 from torch import nn
 
 from oelm.base.errors import DataError
-from oelm.config.labelled_data import LabelledData
+from oelm.config.labelled_data import Answers, LabelledData
 from oelm.config.model import GPTConfig, GPTFromRun, HuggingFaceModel
 from oelm.config.probe import Probe
 from oelm.config.record import FlopCounts, LayerGeometry
@@ -25,8 +25,11 @@ from oelm.model.gpt import GPT
 from oelm.model.initialise import initialise, measure_geometry
 from oelm.model.ledger import count_flops, weight_table
 from oelm.tasks.classification import Classification
+from oelm.tasks.labelled_batches import LabelledBatches
 from oelm.tasks.language_modelling import LanguageModelling, SummedLoss, own_loss
 from oelm.tasks.probing import Probing
+from oelm.tasks.regression import Regression
+from oelm.tasks.sequence_to_sequence import SequenceToSequence
 from oelm.tasks.task import Task
 from oelm.train.engine import weight_dtype
 from oelm.train.flops import measure_flops
@@ -59,7 +62,7 @@ def subject_of(config: RunConfig) -> Subject:
             assert isinstance(config.model, GPTConfig), "RunConfig checks it"
             return _language_model(config, config.model, data)
         case LabelledData() as data:
-            return _classifier(config, data)
+            return _on_labelled_text(config, data)
         case Probe() as probe:
             assert isinstance(config.model, GPTConfig), "RunConfig checks it"
             return _probed(config, config.model, probe)
@@ -202,21 +205,21 @@ def _probed(config: RunConfig, size: GPTConfig, probe: Probe) -> Subject:
     )
 
 
-# --- classification ----------------------------------------------------------------------------------------------
+# --- labelled text -----------------------------------------------------------------------------------------------
 
 
-def _classifier(config: RunConfig, data: LabelledData) -> Subject:
-    built = _built_classifier(config, data)
+def _on_labelled_text(config: RunConfig, data: LabelledData) -> Subject:
+    built = _built(config, data)
     sets = encode_sets(data, read_labelled(data.source), built.reader)
-    task = Classification(
+    batches = LabelledBatches(
         sets.training,
         sets.holdout,
-        classes=len(data.labels),
         padding=built.reader.padding,
         examples_per_step=config.train.sequences_per_step,
         evaluation_batch=config.train.batch_size,
         seed=config.seed,
     )
+    task = _labelled_task(data, batches, built.reader)
     rates = measure_flops(
         built.model,
         task,
@@ -237,6 +240,21 @@ def _classifier(config: RunConfig, data: LabelledData) -> Subject:
     )
 
 
+def _labelled_task(data: LabelledData, batches: LabelledBatches, reader: Reader) -> Task:
+    match data.answers:
+        case Answers.CLASSES:
+            return Classification(batches, classes=len(data.labels))
+        case Answers.NUMBERS:
+            return Regression(batches)
+        case Answers.TEXTS:
+            from oelm.surgery.pretrained import PretrainedReader
+            from oelm.surgery.sequence_model import writing
+
+            assert isinstance(reader, PretrainedReader), "RunConfig sees to it"
+            assert data.max_target_length is not None
+            return SequenceToSequence(batches, write=writing(data.max_target_length), read=reader.decode)
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Built:
     model: nn.Module
@@ -246,7 +264,7 @@ class _Built:
     tokenizer: bytes | None = None
 
 
-def _built_classifier(config: RunConfig, data: LabelledData) -> _Built:
+def _built(config: RunConfig, data: LabelledData) -> _Built:
     match config.model:
         case HuggingFaceModel() as pretrained:
             return _hugging_face(config, pretrained, data)
@@ -266,24 +284,34 @@ def _built_classifier(config: RunConfig, data: LabelledData) -> _Built:
 
 def _hugging_face(config: RunConfig, pretrained: HuggingFaceModel, data: LabelledData) -> _Built:
     from oelm.surgery import converted_geometry
-    from oelm.surgery.comparators import tuned
+    from oelm.surgery.comparators import head_alone, tuned
     from oelm.surgery.conversion import weight_table as converted_table
     from oelm.surgery.pretrained import PretrainedReader, check_classifier, converted_classifier
+    from oelm.surgery.sequence_model import check_sequence_model, converted_sequence_model
 
-    model, folder = converted_classifier(pretrained, data.labels, config.method, config.seed)
-    check_classifier(folder, data.max_length)
+    if data.answers is Answers.TEXTS:
+        model, folder = converted_sequence_model(pretrained, config.method, config.seed)
+        check_sequence_model(folder, data.max_length)
+    else:
+        model, folder = converted_classifier(pretrained, data.labels, config.method, config.seed)
+        check_classifier(folder, data.max_length)
     measured = converted_geometry.measure_geometry(model)
+    table = tuned(model, converted_table(model), config.method.comparator, config.seed)
     return _Built(
         model=model,
-        table=tuned(model, converted_table(model), config.method.comparator, config.seed),
+        table=head_alone(model, table) if pretrained.head_only else table,
         geometry=measured,
         reader=PretrainedReader(folder),
     )
 
 
 def _gpt(config: RunConfig, gpt: GPT, tokenizer_file: Path, data: LabelledData) -> _Built:
-    model = GPTClassifier(gpt, len(data.labels), config.seed)
-    inner = [replace(weight, name=f"gpt.{weight.name}") for weight in weight_table(gpt.config, gpt.method)]
+    model = GPTClassifier(gpt, data.outputs, config.seed)
+    probed = isinstance(config.model, GPTFromRun) and config.model.head_only
+    inner = [
+        replace(weight, name=f"gpt.{weight.name}", fixed=probed and weight.stored)
+        for weight in weight_table(gpt.config, gpt.method)
+    ]
     head = [Weight(name=f"head.{n}", role=Role.OTHER, count=p.numel()) for n, p in model.head.named_parameters()]
     return _Built(
         model=model,

@@ -7,7 +7,7 @@ from torch import nn
 
 from oelm.base.errors import CheckpointError, ConfigError
 from oelm.base.files import read_json, writing_folder
-from oelm.config.labelled_data import LabelledData
+from oelm.config.labelled_data import Answers, LabelledData
 from oelm.config.model import GPTConfig, HuggingFaceModel
 from oelm.config.run import DataConfig, RunConfig
 from oelm.config.settings import fingerprint
@@ -81,7 +81,7 @@ def export_run(folder: Path | str, out: Path | str, checkpoint: str = "last") ->
         export(load_run(folder, checkpoint)[0], files.tokenizer_file, out)
     else:
         raise ConfigError(
-            f"{folder} is our GPT with a classification head, which transformers has no class for",
+            f"{folder} is our GPT with a head for labels, which transformers has no class for",
             "export the language model that it was made from",
         )
 
@@ -92,9 +92,12 @@ def load_finetuned(config: RunConfig, pretrained: HuggingFaceModel, weights: Pat
     from oelm.surgery.comparators import merge, tuned
     from oelm.surgery.conversion import weight_table
     from oelm.surgery.pretrained import converted_classifier
+    from oelm.surgery.sequence_model import converted_sequence_model
 
     if isinstance(config.data, DataConfig):
         model, origin = converted_causal(pretrained, config.method, config.seed)
+    elif isinstance(config.data, LabelledData) and config.data.answers is Answers.TEXTS:
+        model, origin = converted_sequence_model(pretrained, config.method, config.seed)
     else:
         assert isinstance(config.data, LabelledData), "RunConfig lets a probe have our GPT only"
         model, origin = converted_classifier(pretrained, config.data.labels, config.method, config.seed)

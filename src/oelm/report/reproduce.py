@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from oelm.config.labelled_data import HubTask, LabelledData
+from oelm.config.labelled_data import Answers, GeneratedTask, HubTask, LabelledData
 from oelm.config.methods import METHODS
 from oelm.config.model import SIZES, GPTConfig, GPTFromRun, HuggingFaceModel, Style
 from oelm.config.probe import Probe
@@ -161,6 +161,7 @@ def _finetune_settings(config: RunConfig, data: LabelledData) -> dict[str, Any]:
         "holdout_examples": data.holdout_examples,
         "data_seed": data.seed,
         "max_length": data.max_length,
+        "max_target_length": data.max_target_length,
         "epochs": f"{train.steps * train.sequences_per_step / data.train_examples:.6g}",
         "batch_size": train.batch_size,
         "accumulate": train.accumulate,
@@ -206,9 +207,10 @@ def _model_settings(config: RunConfig) -> dict[str, Any]:
     match config.model:
         case HuggingFaceModel() as model:
             settings: dict[str, Any] = {"model": model.source, "revision": model.revision}
-            return {**settings, "attention": model.attention or (), "train_biases": model.train_biases}
+            chosen = {"attention": model.attention or (), "train_biases": model.train_biases}
+            return {**settings, **chosen, "head_only": model.head_only}
         case GPTFromRun() as model:
-            return {"model": model.folder, "checkpoint": model.checkpoint}
+            return {"model": model.folder, "checkpoint": model.checkpoint, "head_only": model.head_only}
         case GPTConfig() as model:
             shape = (model.layers, model.width, model.heads)
             named = next((name for name, size in SIZES.items() if size == shape), None)
@@ -220,8 +222,11 @@ def _model_settings(config: RunConfig) -> dict[str, Any]:
 def _source_settings(data: LabelledData) -> dict[str, Any]:
     if isinstance(data.source, HubTask):
         return {"task": data.source.name, "language": data.source.variant}
+    if isinstance(data.source, GeneratedTask):
+        return {"task": data.source.name}
     header = data.source.train.header
     return {
+        "task": None if data.answers is Answers.CLASSES else data.answers.task,
         "train": data.source.train.path,
         "evaluate": tuple(file.path for file in data.source.evaluate.values()),
         "text_column": data.source.columns.text,

@@ -346,7 +346,7 @@ def _shown(found: Finding, say: Texts) -> str:
 
 def _missing_commands(found: Finding) -> list[str]:
     """The commands that add the seeds a verdict needs."""
-    verb = {"classification": "finetune", "probing": "probe"}.get(found.arm.task, "train")
+    verb = {"language-modelling": "train", "probing": "probe"}.get(found.arm.task, "finetune")
     return [f"`oelm {verb} --method {runs.method} --seed {seed}`" for runs in found.missing for seed in runs.seeds]
 
 

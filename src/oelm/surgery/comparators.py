@@ -43,6 +43,12 @@ def tuned(
     return tuple(replace(weight, fixed=weight.name not in trained) for weight in table)
 
 
+def head_alone(model: PreTrainedModel, table: tuple[Weight, ...]) -> tuple[Weight, ...]:
+    """The table of a linear probe: everything but the new head is fixed."""
+    trained = new_head(model)
+    return tuple(replace(weight, fixed=weight.name not in trained) for weight in table)
+
+
 def new_head(model: PreTrainedModel) -> set[str]:
     """What stands outside of the pre-trained model itself (a tied output layer does not), and BERT's pooler."""
     inside = {id(parameter) for parameter in model.base_model.parameters()}

@@ -3,8 +3,7 @@
 They act on what the layers of Q and K put out. All that follows is transformers' own: rotary positions, masks, softmax
 by any implementation. Their tensors stand in the attention module, as `oelm`, under the names they have in our GPT.
 
-A shifted key needs the key before it. Caches hold keys as attention reads them, and padding before a text would pass
-for its first key: a model with a key shift reads whole texts, padded on the right if at all, and refuses the rest.
+A shifted key needs the key before it: `shifted_keys.py` sees to it where there is a cache, or padding on the left.
 """
 
 # B batch  T time  D model width  H heads  K head width  E = H K
@@ -20,16 +19,19 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.cache_utils import Cache
 
-from oelm.base.errors import CheckpointError, ConfigError
+from oelm.base.errors import CheckpointError
 from oelm.base.runtime import generator_for
 from oelm.config.method import Extras
 from oelm.method.extras import SIDES, ExtraTensor, Side, extra_tensors, rows_of
 from oelm.method.weights import HeadShape, Weight
 from oelm.surgery.architectures import Attention
 from oelm.surgery.model_folder import weight_files
+from oelm.surgery.shifted_keys import LastToken, cache_in, keep_last_token, last_token, text_starts, with_predecessors
 from oelm.surgery.sites import Site
 
 _NAME = "oelm"
+_LAYER = ("layer_idx", "layer_id")
+"""What transformers calls the number of an attention's layer, its place in a cache; the latter in GPT-Neo."""
 
 
 class AttentionExtras(nn.Module):
@@ -38,6 +40,12 @@ class AttentionExtras(nn.Module):
     def __init__(self, extras: Extras, site: Site, seed: int, dtype: torch.dtype) -> None:
         super().__init__()
         self.rows, self.head_width = rows_of(extras), site.query.head_width
+        self.kind, self.shifts = site.kind, extras.shift
+        self.start_B: Tensor | None = None
+        """Where the texts of this forward pass begin, if there may be padding before them."""
+        self.cache: Cache | None = None
+        """That of this forward pass, until the keys are made, and how many tokens it has seen."""
+        self.seen = 0
         for tensor in _tensors(extras, site):
             start = tensor.start(tensor.size, generator_for(seed, "convert", site.kind, site.layer, tensor.name))
             device = site.query.linear.weight.device
@@ -49,7 +57,21 @@ class AttentionExtras(nn.Module):
 
     def on_keys(self, _linear: nn.Module, inputs: tuple[Tensor, ...], k_BTE: Tensor) -> Tensor:
         """A forward hook of the layer that makes keys."""
-        return self._entered("k", inputs[0], k_BTE)
+        x_BTD = inputs[0]
+        if not self.shifts:
+            return self._entered("k", x_BTD, k_BTE)
+        (cache, self.cache), last = (self.cache, None), None
+        if cache is not None:
+            last, seen = last_token(cache, id(self), self.seen), self.seen + x_BTD.shape[1]
+            keep_last_token(cache, id(self), LastToken(x_BTD[:, -1:], k_BTE[:, -1:], seen))
+        x_BTD, k_BTE, lead = with_predecessors(x_BTD, k_BTE, last, self.start_B)
+        return self._entered("k", x_BTD, k_BTE)[:, lead:]
+
+    def before_attention(self, attention: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
+        """A forward pre-hook of the attention: the cache, as it is before this pass."""
+        self.cache = cache_in(inputs, named)
+        layer = next((index for name in _LAYER if (index := getattr(attention, name, None)) is not None), 0)
+        self.seen = 0 if self.cache is None else int(self.cache.get_seq_length(layer))
 
     def _entered(self, side: Side, x_BTD: Tensor, y_BTE: Tensor) -> Tensor:
         own, y_BTHK = dict(self.named_parameters()), y_BTE.reshape(*y_BTE.shape[:-1], -1, self.head_width)
@@ -66,13 +88,10 @@ def equip(model: PreTrainedModel, sites: Collection[Site], extras: Extras, seed:
         site.query.linear.register_forward_hook(part.on_queries)
         site.key.linear.register_forward_hook(part.on_keys)
         if extras.shift and site.kind is not Attention.CROSS:  # which reads a whole text at once
-            model.get_submodule(site.module).register_forward_pre_hook(_refuse_past, with_kwargs=True)
-    if extras.shift:
-        for module in {model, model.base_model}:
-            module.register_forward_pre_hook(_refuse_left_padding, with_kwargs=True)
-        for settings in (model.config, getattr(model, "generation_config", None)):
-            if settings is not None and hasattr(settings, "use_cache"):
-                settings.use_cache = False
+            model.get_submodule(site.module).register_forward_pre_hook(part.before_attention, with_kwargs=True)
+    for module in model.modules() if extras.shift else ():
+        if isinstance(module, PreTrainedModel):  # the model, and every stack that has a mask of its own
+            module.register_forward_pre_hook(_find_starts, with_kwargs=True)
 
 
 def extra_weights(extras: Extras, sites: Collection[Site]) -> Iterator[Weight]:
@@ -113,19 +132,9 @@ def _register(module: nn.Module, path: str, parameter: nn.Parameter) -> None:
     module.register_parameter(name, parameter)
 
 
-def _refuse_past(attention: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
-    for cache in (*inputs, *named.values()):
-        if isinstance(cache, Cache) and cache.get_seq_length(getattr(attention, "layer_idx", None) or 0):
-            raise ConfigError(
-                "a shifted key needs the key before it, and the cache of this model does not hold that",
-                "give whole texts: model.generate(..., use_cache=False)",
-            )
-
-
-def _refuse_left_padding(_model: nn.Module, _inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
-    mask_BT = None if torch.compiler.is_compiling() else named.get("attention_mask")
-    if isinstance(mask_BT, Tensor) and mask_BT.ndim == 2 and not bool(mask_BT[:, 0].all()):
-        raise ConfigError(
-            "a shifted key needs the key before it, and padding on the left would pass for one",
-            "pad on the right (tokenizer.padding_side = 'right'), or give one text at a time",
-        )
+def _find_starts(model: nn.Module, _inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
+    """Tell the attentions inside where their keys' texts begin; a stack that is called later tells its own again."""
+    own_B, other_B = (text_starts(named.get(name)) for name in ("attention_mask", "encoder_attention_mask"))
+    for part in model.modules():
+        if isinstance(part, AttentionExtras):
+            part.start_B = other_B if part.kind is Attention.CROSS else own_B

@@ -21,6 +21,8 @@ _SMALL = ["*.json", "*.txt", "*.model"]
 
 def model_folder(source: str, revision: str | None) -> Path:
     """The folder of a model: `source` itself, or the local cache of the Hub, filled first if need be."""
+    if is_config_alone(source) and Path(source).is_file():
+        return Path(source).parent
     if Path(source).is_dir():
         return Path(source)
     cached = _cached(source, revision)
@@ -42,21 +44,28 @@ def model_folder(source: str, revision: str | None) -> Path:
         ) from error
 
 
+def is_config_alone(source: str) -> bool:
+    """Whether a model is given as its config.json: of that shape, with weights that are drawn from the run's seed."""
+    return Path(source).name == _CONFIG
+
+
 def local_folder(source: str, revision: str | None) -> Path | None:
     """The folder of a model if it is here, with its config at least; nothing is fetched."""
-    folder = Path(source) if Path(source).is_dir() else _cached(source, revision)
+    path = Path(source).parent if is_config_alone(source) else Path(source)
+    folder = path if path.is_dir() else _cached(source, revision)
     return folder if folder is not None and (folder / _CONFIG).is_file() else None
 
 
-def model_digest(folder: Path) -> str:
-    """Of all that makes the model: config, weights and tokenizer."""
-    if lacking := _lacks(folder):
+def model_digest(folder: Path, *, config_alone: bool = False) -> str:
+    """Of all that makes the model: config, weights (unless they are drawn) and tokenizer."""
+    if not config_alone and (lacking := _lacks(folder)):
         raise DataError(
             f"{folder} is not a model folder: it has no {lacking}",
             "give the folder of a saved transformers model, or a name on the Hub",
         )
     digest = hashlib.sha256()
-    for file in sorted({folder / _CONFIG, *weight_files(folder), *_tokenizer_files(folder)}):
+    weights = [] if config_alone else weight_files(folder)
+    for file in sorted({folder / _CONFIG, *weights, *_tokenizer_files(folder)}):
         with file.open("rb") as content:
             digest.update(f"{file.name}:{hashlib.file_digest(content, 'sha256').hexdigest()}\n".encode())
     return digest.hexdigest()[:16]
@@ -65,7 +74,7 @@ def model_digest(folder: Path) -> str:
 def unchanged_folder(pretrained: HuggingFaceModel) -> Path:
     """The folder of a run's model; refused if it is not the one that the run was configured with."""
     folder = model_folder(pretrained.source, pretrained.revision)
-    if model_digest(folder) != pretrained.digest:
+    if model_digest(folder, config_alone=is_config_alone(pretrained.source)) != pretrained.digest:
         raise DataError(
             f"{pretrained.source} has changed since this run was configured", "start a new run with another --out-dir"
         )

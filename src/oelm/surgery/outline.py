@@ -1,16 +1,22 @@
-"""The weights of a classifier before it is fetched: its shape alone, from a folder that is here or from its name."""
+"""The weights of a model before it is fetched: its shape alone, from a folder that is here or from its name."""
 
 import copy
 from functools import lru_cache
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
+from transformers import (
+    AutoConfig,
+    AutoModelForSeq2SeqLM,
+    AutoModelForSequenceClassification,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
 
 from oelm.config.method import Method
 from oelm.config.model import HuggingFaceModel
 from oelm.method.weights import Weight
-from oelm.surgery.comparators import tuned
+from oelm.surgery.comparators import head_alone, tuned
 from oelm.surgery.model_folder import local_folder
 from oelm.surgery.operation import parse_operation
 from oelm.surgery.pretrained import read_config
@@ -45,34 +51,41 @@ _KNOWN: dict[str, tuple[str, dict[str, Any]]] = {
 _OWNERS = ("google-bert", "FacebookAI", "openai-community", "google-t5", "facebook")
 
 
-def outlined_table(pretrained: HuggingFaceModel, classes: int, method: Method) -> tuple[Weight, ...] | None:
-    """The table that a run will have, nothing fetched and nothing drawn; None of a model that is not known here."""
-    model = _outline(pretrained.source, pretrained.revision, classes)
+def outlined_table(pretrained: HuggingFaceModel, outputs: int | None, method: Method) -> tuple[Weight, ...] | None:
+    """The table that a run will have, nothing fetched and nothing drawn; None of a model that is not known here.
+
+    `outputs` is the width of the head, None for a model that writes texts.
+    """
+    model = _outline(pretrained.source, pretrained.revision, outputs)
     if model is None:
         return None
     operation, sites = parse_operation(method), open_sites(model, pretrained.attention)
     for site in sites:
         refuse_impossible(operation, site)
     table = build_table(model, sites, method, train_biases=pretrained.train_biases)
+    if pretrained.head_only:
+        return head_alone(model, table)
     return table if method.comparator is None else tuned(copy.deepcopy(model), table, method.comparator, seed=0)
 
 
 @lru_cache(maxsize=4)
-def _outline(source: str, revision: str | None, classes: int) -> PreTrainedModel | None:
-    config = _config(source, revision, classes)
+def _outline(source: str, revision: str | None, outputs: int | None) -> PreTrainedModel | None:
+    head = {} if outputs is None else {"num_labels": outputs}
+    kind = AutoModelForSeq2SeqLM if outputs is None else AutoModelForSequenceClassification
+    config = _config(source, revision, head)
     if config is None:
         return None
     with torch.device("meta"):
-        return AutoModelForSequenceClassification.from_config(config)  # type: ignore[no-any-return, no-untyped-call]
+        return kind.from_config(config)  # type: ignore[no-any-return, no-untyped-call]
 
 
-def _config(source: str, revision: str | None, classes: int) -> PreTrainedConfig | None:
+def _config(source: str, revision: str | None, head: dict[str, int]) -> PreTrainedConfig | None:
     folder = local_folder(source, revision)
     if folder is not None:
-        return read_config(folder, num_labels=classes)
+        return read_config(folder, **head)
     owner, _, name = source.rpartition("/")
     if name not in _KNOWN or owner not in ("", *_OWNERS):
         return None
     model_type, changes = _KNOWN[name]
-    config: PreTrainedConfig = AutoConfig.for_model(model_type, num_labels=classes, **changes)
+    config: PreTrainedConfig = AutoConfig.for_model(model_type, **head, **changes)
     return config

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 from transformers import (
     MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING,
     AutoConfig,
@@ -71,10 +72,11 @@ def converted_classifier(
 
 
 def load_classifier(folder: Path, labels: tuple[str, ...], seed: int) -> PreTrainedModel:
-    """The model with a classification head; a head that the folder lacks is drawn from the seed, alike for all arms."""
-    config = read_config(
-        folder, num_labels=len(labels), id2label=dict(enumerate(labels)), label2id={n: i for i, n in enumerate(labels)}
-    )
+    """The model with a head for these classes, or for a number where there are none.
+
+    A head that the folder lacks is drawn from the seed, alike for all arms.
+    """
+    config = read_config(folder, **_head_settings(labels))
     with torch.random.fork_rng(devices=[]), quiet_loading(), readable_weights(folder):
         torch.manual_seed(stream_seed(seed, "init", "classification head"))
         model: PreTrainedModel
@@ -92,6 +94,17 @@ def load_classifier(folder: Path, labels: tuple[str, ...], seed: int) -> PreTrai
         # The head of a decoder looks for a text's last token by what is not padding.
         model.config.pad_token_id = pad_token(load_tokenizer(folder), folder)
     return model
+
+
+def _head_settings(labels: tuple[str, ...]) -> dict[str, Any]:
+    """What transformers calls a head with a score for every class, or, without classes, with one number."""
+    if not labels:
+        return {"num_labels": 1, "problem_type": "regression"}
+    return {
+        "num_labels": len(labels),
+        "id2label": dict(enumerate(labels)),
+        "label2id": {label: index for index, label in enumerate(labels)},
+    }
 
 
 def read_config(folder: Path, **changes: Any) -> PreTrainedConfig:
@@ -189,3 +202,9 @@ class PretrainedReader:
             return tuple(np.array(row, np.int64) for row in encoded[name])
 
         return arrays("input_ids"), arrays("token_type_ids") if "token_type_ids" in encoded else None
+
+    def decode(self, ids_BT: Tensor) -> list[str]:
+        """Ids as texts; special tokens and what is below 0 are left out."""
+        rows = [[token for token in row if token >= 0] for row in ids_BT.tolist()]
+        texts: list[str] = self._tokenizer.batch_decode(rows, skip_special_tokens=True)
+        return texts

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
 from oelm.config.measure import Measure
+from oelm.data.labelled_sets import Encoded
 
 Batch = dict[str, Tensor]
 """Named tensors; the engine moves them to the device."""
@@ -22,6 +23,18 @@ class LossSum:
 
     total: Tensor
     count: Tensor
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A batch of labelled examples with what the model said of each."""
+
+    sums: Tensor
+    """What `measure` gives."""
+    places_B: Tensor
+    """Of the examples in their set."""
+    predictions_B: Tensor
+    labels_B: Tensor
 
 
 class Task(Protocol):
@@ -56,15 +69,31 @@ class Task(Protocol):
         ...
 
 
+@runtime_checkable
+class LabelledTask(Task, Protocol):
+    """A task on labelled text, which also has evaluation sets."""
+
+    def batches_of(self, examples: Encoded, part: int = 0, parts: int = 1) -> Iterator[Batch]:
+        """All of a set, with their places in it."""
+        ...
+
+    def judge(self, model: nn.Module, batch: Batch) -> Judged:
+        """The sums of `measure`, and what the model says of every example."""
+        ...
+
+
 def answer_entropy(task: Task) -> float:
     """H = -sum_c p_c log p_c over the answers c of the validation set (tokens, labels, or what a probe asks for).
 
-    That is the loss of the best prediction that looks at nothing: a model that has learnt lies well below it.
+    That is the loss of the best prediction that looks at nothing: a model that has learnt lies well below it. Of
+    numbers, whose loss is the squared error, it is their variance.
     """
     kinds = ("targets", "labels", "answers")
     answers = torch.cat(
         [batch[kind].flatten().cpu() for batch in task.validation_batches(0, 1) for kind in kinds if kind in batch]
     )
+    if answers.is_floating_point():
+        return float(answers.double().var(correction=0))
     counts = torch.bincount(answers[answers >= 0]).double()  # below 0: nothing is asked there
     shares = counts[counts > 0] / counts.sum()
     return float(-(shares * shares.log()).sum())

@@ -10,6 +10,7 @@ import gc
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
@@ -24,6 +25,8 @@ from oelm.method.weights import Weight
 from oelm.tasks.task import Batch, LossSum, Task
 from oelm.train.loss_scale import LossScale
 from oelm.train.optimiser import Moments, make_optimiser, read_moments, write_moments
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -201,7 +204,7 @@ class Engine:
             sums = measured if sums is None else sums + measured
         return task.summarise(self._add_up_ragged(sums).cpu())
 
-    def infer(self, question: Callable[[nn.Module, Batch], Tensor], batches: Iterable[Batch]) -> Iterator[Tensor]:
+    def infer(self, question: Callable[[nn.Module, Batch], T], batches: Iterable[Batch]) -> Iterator[T]:
         """The answers of the model as it stands, without dropout and gradients.
 
         It is the bare model: DDP's forward would wait for processes that have fewer batches.

@@ -1,7 +1,8 @@
 """FLOPs of any model and task, counted by torch on one real training example.
 
 Our own GPT has a ledger (`oelm.model.ledger`); for models that others wrote, one example on the CPU is counted instead.
-A frozen matrix that acts on every token saves exactly its weight gradient: 2 FLOPs per weight and token.
+What is frozen throughout is left out of the count. A matrix that is frozen in some steps saves its weight gradient in
+those, 2 FLOPs per weight and token, if it acts on every token.
 """
 
 import contextlib
@@ -43,21 +44,21 @@ class FlopRates:
 def measure_flops(
     model: nn.Module, task: Task, plan: FreezingPlan | None, table: tuple[Weight, ...], *, total_steps: int, parts: int
 ) -> FlopRates:
-    """What torch counts with everything trained, less what the plan's calendar saves.
+    """What torch counts without what is frozen throughout, less what the plan's calendar saves.
 
     Counted is the first of `parts` parts of the first batch. The model must be on the CPU, as batches are; it is left
     as it was.
     """
     batch = task.training_batch(0, 0, parts)
-    fixed = frozenset(weight.name for weight in table if weight.fixed)
-    forward, free_backward = _counted(model, task, batch, frozenset())
-    backward = _counted(model, task, batch, fixed)[1] if fixed else free_backward
     read, shares = task.tokens(batch), frozen_share(plan, table, total_steps)
+    throughout = frozenset(name for name, share in shares.items() if share == 1)
+    forward, free_backward = _counted(model, task, batch, frozenset())
+    backward = _counted(model, task, batch, throughout)[1] if throughout else free_backward
     padded = next(iter(batch.values())).numel()
     saved = sum(
         2 * weight.count * shares.get(weight.name, 0) * padded
         for weight in table
-        if weight.role in _ON_EVERY_TOKEN and not weight.name.endswith("bias") and not weight.fixed
+        if weight.role in _ON_EVERY_TOKEN and not weight.name.endswith("bias") and weight.name not in throughout
     )
     return FlopRates(
         forward=forward / read,

@@ -1,0 +1,66 @@
+"""Generated labelled examples: one corpus for all runs, whose seeds draw weights and batches."""
+
+import string
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+import numpy as np
+
+from oelm.base.streams import stream_seed
+from oelm.config.labelled_data import GeneratedTask
+from oelm.data.labelled import Examples
+from oelm.data.stories import story
+
+TRAIN_EXAMPLES = 10_000
+ENDINGS = ("other", "own")
+_TEST_EXAMPLES = 500
+_SHORTEST, _LONGEST = 3, 10
+"""Letters of a text. (Of shorter ones there are so few that all would be tested, and none trained on.)"""
+_LETTERS = string.ascii_lowercase[:10]
+_STORY_SEED = 1_000_003
+"""Of stories that no corpus has: those of `oelm prepare` have small seeds."""
+_RULES: Mapping[str, Callable[[Sequence[str]], Sequence[str]]] = {
+    "copy": lambda letters: letters,
+    "reverse": lambda letters: letters[::-1],
+    "sort": sorted,
+}
+
+
+def generate_examples(task: GeneratedTask) -> tuple[Examples, dict[str, Examples]]:
+    """Training examples and a test set; what is tested is not trained on."""
+    random = np.random.Generator(np.random.PCG64(stream_seed(0, "generated", task.name)))
+    if task.name == "endings":
+        every = range(TRAIN_EXAMPLES + _TEST_EXAMPLES)
+        return _endings(every[_TEST_EXAMPLES:], random), {"test": _endings(every[:_TEST_EXAMPLES], random)}
+    tested = _drawn(_TEST_EXAMPLES, random, without=frozenset())
+    trained = _drawn(TRAIN_EXAMPLES, random, without=frozenset(tested))
+    return _answered(trained, task.name), {"test": _answered(tested, task.name)}
+
+
+# --- letters: `d a c` -> `a c d` ---------------------------------------------------------------------------------
+
+
+def _drawn(count: int, random: np.random.Generator, without: Collection[str]) -> list[str]:
+    """Texts of all lengths, equally often."""
+    texts: list[str] = []
+    while len(texts) < count:
+        drawn = random.integers(len(_LETTERS), size=random.integers(_SHORTEST, _LONGEST + 1))
+        text = " ".join(_LETTERS[place] for place in drawn)
+        if text not in without:
+            texts.append(text)
+    return texts
+
+
+def _answered(texts: Sequence[str], rule: str) -> Examples:
+    answers = (" ".join(_RULES[rule](text.split())) for text in texts)
+    return Examples(tuple(texts), None, tuple(answers))
+
+
+# --- endings: names and things tell whether a story's last paragraph is its own ------------------------------------
+
+
+def _endings(indices: range, random: np.random.Generator) -> Examples:
+    """First paragraphs with the last one of the same story, or, equally often, of the one before."""
+    parts = [story(_STORY_SEED, index).split("\n\n") for index in indices]
+    own_N = random.random(len(parts)) < 0.5
+    endings = [parts[place if own else place - 1][-1] for place, own in enumerate(own_N)]
+    return Examples(tuple(part[0] for part in parts), tuple(endings), tuple(ENDINGS[int(own)] for own in own_N))
