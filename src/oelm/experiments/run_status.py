@@ -7,9 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import Protocol
 
+from oelm.config.measure import Measure
 from oelm.config.record import RunState, StateFile
-from oelm.experiments.matrix import StudyRun, main_measure
 from oelm.experiments.ownership import ClaimNote, is_claimed, is_training, last_state, left_behind, read_note
 from oelm.train.folder import RunFolder
 
@@ -31,11 +32,31 @@ class Status(StrEnum):
     FINISHED = "finished"
 
 
+class WatchedRun(Protocol):
+    """What has to be known of a run to say how it is doing."""
+
+    @property
+    def name(self) -> str:
+        """Unique among those that are shown."""
+
+    @property
+    def folder(self) -> Path:
+        """Where it leaves its traces."""
+
+    @property
+    def steps(self) -> int:
+        """How long it is."""
+
+    @property
+    def measure(self) -> Measure:
+        """The one that it is judged by."""
+
+
 @dataclass(frozen=True)
 class RunStatus:
     """One line of the status table."""
 
-    run: StudyRun
+    run: WatchedRun
     status: Status
     state: StateFile | None = None
     """What the run itself last wrote."""
@@ -59,19 +80,23 @@ class RunStatus:
         return self._written(self.state.best if self.state else {})
 
     def _written(self, measures: Mapping[str, float]) -> str:
-        measure = main_measure(self.run.config)
+        measure = self.run.measure
         return measure.written(measures[measure.name]) if measure.name in measures else ""
 
 
-def status_of(run: StudyRun, queued: Collection[str] = ()) -> RunStatus:
+def status_of(run: WatchedRun, queued: Collection[str] = ()) -> RunStatus:
     """Look at the folder of a run; `queued` are jobs that wait in a queue, whether their coordinator lives or not."""
+    if not run.folder.is_dir():  # as most are of a study that has just begun
+        return RunStatus(run, Status.WAITING)
     files, state = RunFolder(run.folder), last_state(run.folder)
-    if files.finished:
+    measures, elapsed = (state.measures, state.elapsed_seconds) if state else ({}, None)
+    if files.finished and state is not None and state.state is RunState.FINISHED:
+        return RunStatus(run, Status.FINISHED, state, measures, elapsed_seconds=elapsed)
+    if files.finished:  # a record that was copied here, or whose run was killed right after it
         record = files.record()
         return RunStatus(
             run, Status.FINISHED, state, record.result.measures, elapsed_seconds=record.timing.wall_seconds
         )
-    measures, elapsed = (state.measures, state.elapsed_seconds) if state else ({}, None)
     if is_claimed(run.folder):
         note, status = read_note(run.folder), Status.RUNNING if is_training(run.folder) else Status.QUEUED
         return RunStatus(run, status, state, measures, note.device if note else None, elapsed_seconds=elapsed)
