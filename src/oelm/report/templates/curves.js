@@ -2,9 +2,10 @@
 // #curves, one item per experiment; its chart is drawn into each of its figures, of which there is one per language.
 "use strict";
 
-const showCurves = ({ arms, runs, steps, tokens, margin }, figures) => {
+const showCurves = ({ arms, runs, steps, tokens, margin }, figures, signal) => {
   const hidden = new Set();
-  const chosen = { measure: "loss", against: "steps", split: "validation", span: "whole" };
+  const checked = [...(figures[0]?.querySelectorAll("input:checked") ?? [])];
+  const chosen = Object.fromEntries(checked.map(({ dataset, value }) => [dataset.choice, value]));
   let emphasised = null;
 
   const SVG = "http://www.w3.org/2000/svg";
@@ -165,7 +166,8 @@ const showCurves = ({ arms, runs, steps, tokens, margin }, figures) => {
     for (const { run, points } of drawn) {
       const path = points.map(([px, py], i) => `${i ? "L" : "M"}${x(px).toFixed(1)} ${y(py).toFixed(1)}`).join("");
       const dimmed = emphasised !== null && emphasised !== run.arm ? " dimmed" : "";
-      all.append(element("path", { d: path, class: `arm arm-${arms[run.arm].colour}${dimmed}` }));
+      const open = run.open ? " open" : "";
+      all.append(element("path", { d: path, class: `arm arm-${arms[run.arm].colour}${dimmed}${open}` }));
       if (points.length === 1) {
         const [[px, py]] = points;
         all.append(element("circle", { cx: x(px), cy: y(py), r: 3, class: `arm-${arms[run.arm].colour}` }));
@@ -308,10 +310,19 @@ const showCurves = ({ arms, runs, steps, tokens, margin }, figures) => {
     }).observe(svg.parentElement);
   }
   drawAll();
-  window.addEventListener("beforeprint", () => figures.forEach((figure) => draw(figure, PAPER)));
-  window.addEventListener("afterprint", drawAll);
+  window.addEventListener("beforeprint", () => figures.forEach((figure) => draw(figure, PAPER)), { signal });
+  window.addEventListener("afterprint", drawAll, { signal });
 };
 
-JSON.parse(document.getElementById("curves").textContent).forEach((data, place) => {
-  showCurves(data, [...document.querySelectorAll(`figure.curves[data-experiment="${place}"]`)]);
-});
+const figuresOf = (anchor) => [...document.querySelectorAll(`figure.curves[data-experiment="${anchor}"]`)];
+let shownCurves = new AbortController();
+
+/** Draw all experiments of the page; of those that were there before, nothing is left. */
+const showAllCurves = () => {
+  shownCurves.abort();
+  shownCurves = new AbortController();
+  JSON.parse(document.getElementById("curves").textContent).forEach((data, place) => {
+    showCurves(data, figuresOf(place), shownCurves.signal);
+  });
+};
+showAllCurves();
