@@ -7,7 +7,6 @@ import base64
 import json
 import os
 import select
-import shutil
 import subprocess
 import sys
 import time
@@ -16,7 +15,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
 PATIENCE = 60.0
 """Seconds until an answer is given up: the machine may be busy."""
 
@@ -40,11 +38,6 @@ OPTIONS = (
     "--hide-scrollbars",
     "--remote-debugging-pipe",
 )
-
-
-def find_chromium() -> str | None:
-    """The path of a Chromium, or None: `CHROMIUM` in the environment, or one of the usual names."""
-    return os.environ.get("CHROMIUM") or next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
 class Chromium:
@@ -81,8 +74,8 @@ class Chromium:
         while self._read().get("method") != event:
             pass
 
-    def open(self, path: Path, width: int = 1280, height: int = 800, *, scheme: str = "light") -> None:
-        """Load a file in a window of this size and colour scheme."""
+    def open(self, page: Path | str, width: int = 1280, height: int = 800, *, scheme: str = "light") -> None:
+        """Load a file, or an address, in a window of this size and colour scheme."""
         self.complaints.clear()
         self.requests.clear()
         narrow = width < 600
@@ -94,7 +87,7 @@ class Chromium:
             mobile=narrow,
         )
         self.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-        self.send("Page.navigate", url=path.resolve().as_uri())
+        self.send("Page.navigate", url=page.resolve().as_uri() if isinstance(page, Path) else page)
         self.wait_for("Page.loadEventFired")
 
     def evaluate(self, expression: str) -> Any:

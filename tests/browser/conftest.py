@@ -4,7 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from .chromium import Chromium, find_chromium, started
+from oelm.report.write_pdf import find_chromium
+
+from .chromium import Chromium, started
 
 
 @pytest.fixture(scope="session")

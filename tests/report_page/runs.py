@@ -38,9 +38,10 @@ def _run(method: str, seed: int, about: float, events: int, steps: int) -> Recor
     noise = random.Random(f"{method} {seed}")
     config = make_config(method, seed, steps=steps)
     curve = tuple(_point(event / events, loss, steps, noise) for event in range(1, events + 1))
-    return make_record(config, curve[-1].loss, step_seconds=0.03 + 0.002 * noise.random()).model_copy(
-        update={"curve": curve}
-    )
+    record = make_record(config, curve[-1].loss, step_seconds=0.03 + 0.002 * noise.random())
+    best = min(curve, key=lambda point: point.loss)
+    result = record.result.model_copy(update={"best_step": best.step, "best_loss": best.loss})
+    return record.model_copy(update={"curve": curve, "result": result})
 
 
 def _point(share: float, loss: float, steps: int, noise: random.Random) -> CurvePoint:

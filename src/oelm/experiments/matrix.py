@@ -28,6 +28,16 @@ class StudyRun:
         """Unique in the study."""
         return self.folder.name
 
+    @property
+    def steps(self) -> int:
+        """How long it is."""
+        return self.config.train.steps
+
+    @property
+    def measure(self) -> Measure:
+        """The one that it is judged by."""
+        return main_measure(self.config)
+
 
 def main_measure(config: RunConfig) -> Measure:
     """The one that the run's task is judged by."""
@@ -69,14 +79,16 @@ class StudyRuns:
 
         `choices` say which learning rate was chosen for a cell, and how; where they do not, a plan takes the lowest.
         """
-        cells = [
-            (self._judged(cell, choices.get(cell.name)), self._final_role(cell, choices.get(cell.name)))
-            for cell in self.cells
-        ]
+        cells = []
+        for cell in self.cells:
+            choice = choices.get(cell.name)
+            judged, role = self._judged(cell, choice), self._final_role(cell, choice)
+            cells.append((judged, self._config(judged, role)))
+        # A thousand runs are a few dozen configs with other seeds: only those are resolved and validated.
         return [
-            StudyRun(cell, self.final_folder(cell, seed), self._config(cell.changed(seed=seed), role))
+            StudyRun(cell, self.final_folder(cell, seed), config.model_copy(update={"seed": seed}))
             for seed in self.study.seeds
-            for cell, role in cells
+            for cell, config in cells
         ]
 
     def final_folder(self, cell: StudyCell, seed: int) -> Path:

@@ -86,7 +86,7 @@ def _stamped(config: RunConfig, stamp: PlanStamp) -> RunConfig:
 
 
 def _agree(now: RegisteredPlan, files: Sequence[Path], out: Path, *, amend: bool) -> None:
-    last = _read(files[-1])
+    last = read_plan(files[-1])
     found = plan_differences(last, now)
     if not found:
         return
@@ -114,7 +114,7 @@ def _arm(config: RunConfig, *, is_tuned: bool) -> RegisteredArm:
 
 
 def _stamp(files: Sequence[Path]) -> PlanStamp:
-    digests, plan = [file_digest(path.read_bytes()) for path in files], _read(files[0])
+    digests, plan = [file_digest(path.read_bytes()) for path in files], read_plan(files[0])
     return PlanStamp(
         digest=digests[0],
         registered_at=plan.registered_at,
@@ -125,7 +125,8 @@ def _stamp(files: Sequence[Path]) -> PlanStamp:
     )
 
 
-def _read(path: Path) -> RegisteredPlan:
+def read_plan(path: Path) -> RegisteredPlan:
+    """A plan or an amendment from its file."""
     try:
         values = read_json(path)
     except (OSError, UnreadableError) as error:

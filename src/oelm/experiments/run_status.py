@@ -7,10 +7,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import Protocol
 
 from oelm.base.errors import OelmError
+from oelm.config.measure import Measure
 from oelm.config.record import RunState, StateFile
-from oelm.experiments.matrix import StudyRun, main_measure
 from oelm.experiments.ownership import ClaimNote, is_claimed, is_training, last_state, left_behind, read_note
 from oelm.train.folder import RunFolder
 
@@ -32,11 +33,31 @@ class Status(StrEnum):
     FINISHED = "finished"
 
 
+class WatchedRun(Protocol):
+    """What has to be known of a run to say how it is doing."""
+
+    @property
+    def name(self) -> str:
+        """Unique among those that are shown."""
+
+    @property
+    def folder(self) -> Path:
+        """Where it leaves its traces."""
+
+    @property
+    def steps(self) -> int:
+        """How long it is."""
+
+    @property
+    def measure(self) -> Measure:
+        """The one that it is judged by."""
+
+
 @dataclass(frozen=True)
 class RunStatus:
     """One line of the status table."""
 
-    run: StudyRun
+    run: WatchedRun
     status: Status
     state: StateFile | None = None
     """What the run itself last wrote."""
@@ -60,12 +81,14 @@ class RunStatus:
         return self._written(self.state.best if self.state else {})
 
     def _written(self, measures: Mapping[str, float]) -> str:
-        measure = main_measure(self.run.config)
+        measure = self.run.measure
         return measure.written(measures[measure.name]) if measure.name in measures else ""
 
 
-def status_of(run: StudyRun, queued: Collection[str] = ()) -> RunStatus:
+def status_of(run: WatchedRun, queued: Collection[str] = ()) -> RunStatus:
     """Look at the folder of a run; `queued` are jobs that wait in a queue, whether their coordinator lives or not."""
+    if not run.folder.is_dir():  # as most are of a study that has just begun
+        return RunStatus(run, Status.WAITING)
     files, state = RunFolder(run.folder), last_state(run.folder)
     if files.finished:
         return _with_record(run, files, state)
@@ -80,7 +103,7 @@ def status_of(run: StudyRun, queued: Collection[str] = ()) -> RunStatus:
     return RunStatus(run, ended, state, measures, None, _reason(run.folder, state, ended), elapsed)
 
 
-def _with_record(run: StudyRun, files: RunFolder, state: StateFile | None) -> RunStatus:
+def _with_record(run: WatchedRun, files: RunFolder, state: StateFile | None) -> RunStatus:
     """A record that cannot be read is named, and hides no other run."""
     try:
         record = files.record()

@@ -8,8 +8,8 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from oelm.experiments.matrix import StudyRun, main_measure
-from oelm.experiments.run_status import RunStatus, status_of
+from oelm.experiments.matrix import StudyRun
+from oelm.experiments.run_status import RunStatus, WatchedRun, status_of
 
 _LOOK_SECONDS = 1.0
 _NAME_WIDTH = 34
@@ -57,8 +57,7 @@ class RunsDisplay:
         """A run has its record."""
         self._remove(now.run)
         self._progress.advance(self._all)
-        title = main_measure(now.run.config).title.english
-        self._say(f"{now.run.name:<{_NAME_WIDTH}} {title} {now.quality}")
+        self._say(f"{now.run.name:<{_NAME_WIDTH}} {now.run.measure.title.english} {now.quality}")
 
     def cut_off(self, run: StudyRun, saved_step: int) -> None:
         """A worker was killed or preempted, and its run will be resumed."""
@@ -86,7 +85,7 @@ class RunsDisplay:
         if running:
             self._progress.update(self._all, facts=f"{len(waiting)} waiting" if waiting else "")
 
-    def _remove(self, run: StudyRun) -> None:
+    def _remove(self, run: WatchedRun) -> None:
         if run.name in self._bars:
             self._progress.remove_task(self._bars.pop(run.name))
 

@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Sequence
 from statistics import fmean
+from typing import Literal
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
@@ -30,7 +31,8 @@ _COLOURS = {
 }
 _SILENT_SECONDS = 60.0
 _MANY = 100
-"""Runs beyond which their lines are one row of the table: each row of its own takes a millisecond and a half."""
+"""Runs beyond which their lines are one row of the table (each row of its own takes a millisecond and a half), and a
+column in which there is nothing is left out."""
 _NOTHING = "-"
 
 
@@ -145,29 +147,39 @@ def _mean(records: Sequence[Record], measure: Measure, theirs: Record | None) ->
 
 def status_table(rows: Sequence[RunStatus]) -> Table:
     """Every run: its state, how good it is and was at best, how long it takes, what it runs on and how busy that is."""
-    measure, many = main_measure(rows[0].run.config).title.english, len(rows) > _MANY
-    table = _table("run")
-    table.add_column("state")
-    for heading in ("step", "loss", measure, "best", "tokens/s", "left", "elapsed"):
-        table.add_column(heading, justify="right")
-    table.add_column("device")
-    for column in table.columns:
-        column.no_wrap = many
-    lines = [(row.run.name, _state(row), *_progress(row), _device(row)) for row in rows]
-    for name, state, *rest in [map("\n".join, zip(*lines, strict=True))] if many else lines:
-        table.add_row(name, Text.from_markup(state), *rest)
+    measure, many = rows[0].run.measure.title.english, len(rows) > _MANY
+    headings = ("run", "state", "step", "loss", measure, "best", "tokens/s", "left", "elapsed", "device")
+    lines = [(row.run.name, _state(row), *progress(row)) for row in rows]
+    columns = list(zip(headings, zip(*lines, strict=True), strict=True))
+    if many:
+        columns = [(heading, ("\n".join(cells),)) for heading, cells in columns if any(cells)]
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    for heading, _ in columns:
+        justify: Literal["left", "right"] = "left" if heading in ("run", "state", "device") else "right"
+        table.add_column(heading, justify=justify, overflow="fold" if heading == "run" else "ellipsis", no_wrap=many)
+    for line in zip(*(cells for _, cells in columns), strict=True):
+        table.add_row(line[0], Text.from_markup(line[1]), *line[2:])
     return table
 
 
 def _state(row: RunStatus) -> str:
     """With markup: words of ours only."""
-    silent = row.status is Status.RUNNING and row.state and time.time() - row.state.heartbeat_at > _SILENT_SECONDS
-    return f"[{_COLOURS[row.status]}]{row.status}[/]{' (silent)' if silent else ''}"
+    return f"[{_COLOURS[row.status]}]{row.status}[/]{' (silent)' if is_silent(row) else ''}"
 
 
-def _progress(row: RunStatus) -> list[str]:
-    """Step, loss, quality, the best so far, speed, time left and elapsed, as far as they are known."""
-    steps, state = row.run.config.train.steps, row.state
+def is_silent(row: RunStatus) -> bool:
+    """Whether a run that should be under way has not given a sign of life for a while."""
+    heard = row.state.heartbeat_at if row.status is Status.RUNNING and row.state else None
+    return heard is not None and time.time() - heard > _SILENT_SECONDS
+
+
+def progress(row: RunStatus) -> list[str]:
+    """Step, loss, quality, the best so far, speed, time left, elapsed and device, as far as they are known."""
+    return [*_numbers(row), _device(row)]
+
+
+def _numbers(row: RunStatus) -> list[str]:
+    steps, state = row.run.steps, row.state
     elapsed = "" if row.elapsed_seconds is None else written_seconds(row.elapsed_seconds)
     if row.status is Status.FINISHED:
         return [

@@ -3,11 +3,10 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from markupsafe import Markup
 
-from oelm.config.record import CurvePoint, Record
 from oelm.report.arms import Arm
 
 MOST_POINTS = 40_000
@@ -16,6 +15,33 @@ Lists = dict[tuple[int, ...], int]
 """Lists that are kept once, each with its place; most runs share their steps."""
 LONGEST_CURVE = 400
 SHORTEST_CURVE = 50
+
+
+class Point(Protocol):
+    """Where a run stood at a step: a point of a record's curve, or of a run under way."""
+
+    @property
+    def step(self) -> int:
+        """Updates so far."""
+
+    @property
+    def tokens(self) -> int:
+        """Trained on so far."""
+
+    @property
+    def seconds(self) -> float | None:
+        """Since the start."""
+
+    @property
+    def loss(self) -> float | None:
+        """On the validation set."""
+
+    @property
+    def train_loss(self) -> float | None:
+        """Over the last steps."""
+
+
+P = TypeVar("P", bound=Point)
 
 
 def curve_data(
@@ -37,7 +63,9 @@ def curve_data(
             }
             for arm in arms
         ],
-        "runs": [_run(place, record, longest, steps, tokens) for place, record in runs],
+        "runs": [
+            run_data(place, record.config.seed, thinned(record.curve, longest), steps, tokens) for place, record in runs
+        ],
         "steps": list(steps),
         "tokens": list(tokens),
         "margin": margin,
@@ -49,7 +77,7 @@ def points_per_curve(curves: int) -> int:
     return max(SHORTEST_CURVE, min(LONGEST_CURVE, MOST_POINTS // max(curves, 1)))
 
 
-def thinned(curve: Sequence[CurvePoint], longest: int) -> Sequence[CurvePoint]:
+def thinned(curve: Sequence[P], longest: int) -> Sequence[P]:
     """At most `longest` points at even distances, the first and the last among them.
 
     By place, not by shape: runs of one length keep the same steps, so that they can still be compared step by step.
@@ -59,25 +87,25 @@ def thinned(curve: Sequence[CurvePoint], longest: int) -> Sequence[CurvePoint]:
     return [curve[round(place * (len(curve) - 1) / (longest - 1))] for place in range(longest)]
 
 
-def safe_json(data: Any) -> Markup:
-    """JSON that cannot end the script element it stands in, whatever names it holds."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return Markup(text)
-
-
-def _run(place: int, record: Record, longest: int, steps: Lists, tokens: Lists) -> dict[str, Any]:
-    curve = thinned(record.curve, longest)
+def run_data(arm: int, seed: int, curve: Sequence[Point], steps: Lists, tokens: Lists) -> dict[str, Any]:
+    """One line of the drawing; its steps and tokens are added to the lists if they are new."""
     return {
-        "arm": place,
-        "seed": record.config.seed,
+        "arm": arm,
+        "seed": seed,
         "steps": steps.setdefault(tuple(point.step for point in curve), len(steps)),
         "tokens": tokens.setdefault(tuple(point.tokens for point in curve), len(tokens)),
         "seconds": [_rounded(point.seconds, 1) for point in curve],
         "loss": [_rounded(point.loss, 4) for point in curve],
         "train": [_rounded(point.train_loss, 4) for point in curve],
     }
+
+
+def safe_json(data: Any) -> Markup:
+    """JSON that cannot end the script element it stands in, whatever names it holds."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)
 
 
 def _rounded(value: float | None, digits: int) -> float | None:

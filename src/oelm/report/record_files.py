@@ -1,7 +1,9 @@
 """From paths to records, the answers of `oelm eval` beside them, their study files and the plans that they name."""
 
+import gc
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,11 +39,24 @@ class FoundRun:
     answers: EvaluationFile | None
 
 
+@contextmanager
+def _no_garbage() -> Iterator[None]:
+    """Records are many small objects that all stay: to look among them for garbage takes longer than to read them."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def load_records(paths: Sequence[Path]) -> tuple[Record, ...]:
     """The records of `find_runs`; a damaged one is refused."""
     return tuple(run.record for run in find_runs(paths, strict=True)[0])
 
 
+@_no_garbage()
 def find_runs(paths: Sequence[Path], *, strict: bool = False) -> tuple[tuple[FoundRun, ...], tuple[str, ...]]:
     """The runs of run folders, of `record.json` files and of folders of runs, in the order given.
 

@@ -1,14 +1,17 @@
 """The report as one page: no network, no library; both languages, style, script and curves stand in one file."""
 
 from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from functools import cache
 from hashlib import sha256
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from oelm import __version__
 from oelm.report.compose import colours_of, compose
-from oelm.report.content import Table
+from oelm.report.content import Content, Table
 from oelm.report.curves import curve_data, safe_json
 from oelm.report.groups import Group, Report
 from oelm.report.texts import Language, Texts
@@ -26,53 +29,65 @@ CHOICES = {
 """What the reader chooses for the curves, by the names that the script knows."""
 
 
-def as_html(report: Report, language: Language = Language.ENGLISH, command: str = "oelm report") -> str:
+def as_html(
+    report: Report, language: Language = Language.ENGLISH, command: str = "oelm report", build: str = ""
+) -> str:
     """The page, which opens in `language`; `command` is the one that writes it."""
-    environment = Environment(
-        loader=PackageLoader("oelm.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"prose": prose, "name": breakable_name, "figures": _figures}
-    body = environment.get_template("body.html")
     contents = {code: compose(report, code, command) for code in Language}
-    style = _own(environment, "style.css")
-    script = _own(environment, "language.js") + _own(environment, "curves.js")
-    return environment.get_template("page.html").render(
-        language=language.value,
-        title=contents[language].title,
-        version=__version__,
-        policy=content_policy(style, script),
-        style=style,
-        script=script,
-        curves=safe_json([_curves(group) for group in report.groups]),
-        bodies=[
-            Markup(
-                body.render(
-                    code=code.value,
+    return write_page(contents, [_curves(group) for group in report.groups], language, build)
+
+
+def write_page(
+    contents: Mapping[Language, Content], curves: Sequence[Mapping[str, Any]], language: Language, build: str = ""
+) -> str:
+    """The page of some contents. With the name of a `build` it asks whoever serves it for a newer one."""
+    style, script = _own("style.css"), _scripts(is_live=bool(build))
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            language=language.value,
+            title=contents[language].title,
+            version=__version__,
+            build=build,
+            policy=content_policy(is_live=bool(build)),
+            style=style,
+            script=script,
+            curves=safe_json(curves),
+            bodies=[
+                write_body(
+                    code,
                     other=next(each.value for each in Language if each is not code),
                     content=said,
-                    say=Texts(code),
-                    choices=_choices(Texts(code)),
                     long_sentence=LONG_SENTENCE[code],
+                    is_live=bool(build),
+                    live=None,
                 )
-            )
-            for code, said in contents.items()
-        ],
+                for code, said in contents.items()
+            ],
+        )
     )
 
 
-def content_policy(style: str, script: str) -> str:
+def write_body(language: Language, **values: object) -> Markup:
+    """The part of the page in one language, or, with `live` among the values, what stands at the top of a live one."""
+    say = Texts(language)
+    body = _environment().get_template("body.html")
+    return Markup(body.render(code=language.value, say=say, choices=_choices(say), **values))
+
+
+@cache
+def content_policy(*, is_live: bool = False) -> str:
     """What a browser may run and load of the page: this style and this script, no other, and nothing from a network.
 
-    Attributes may carry style: it is how drawings place their parts.
+    A live page may ask the one who serves it. Attributes may carry style: it is how drawings place their parts.
     """
-    style_hash, script_hash = (b64encode(sha256(text.encode()).digest()).decode() for text in (style, script))
+    parts = _own("style.css"), _scripts(is_live=is_live)
+    style_hash, script_hash = (b64encode(sha256(text.encode()).digest()).decode() for text in parts)
+    asking = " connect-src 'self';" if is_live else ""
     return (
         f"default-src 'none'; script-src 'sha256-{script_hash}'; style-src-elem 'sha256-{style_hash}'; "
-        "style-src-attr 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+        f"style-src-attr 'unsafe-inline'; img-src data:;{asking} base-uri 'none'; form-action 'none'"
     )
 
 
@@ -104,8 +119,27 @@ def _curves(group: Group) -> dict[str, object]:
     return curve_data(group.arms, controls, colours_of(group.arms), of_loss[0] if of_loss else None)
 
 
-def _own(environment: Environment, name: str) -> Markup:
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("oelm.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"prose": prose, "name": breakable_name, "figures": _figures}
+    return environment
+
+
+def _scripts(*, is_live: bool) -> Markup:
+    names = ("language.js", "curves.js", *(("live.js",) if is_live else ()))
+    return Markup("").join(map(_own, names))
+
+
+def _own(name: str) -> Markup:
     """A file of ours, put in as it is."""
+    environment = _environment()
     assert environment.loader is not None
     text, _, _ = environment.loader.get_source(environment, name)
     return Markup(text)

@@ -41,25 +41,36 @@ def stop_request(folder: Path) -> Path:
     return folder / "stop.request"
 
 
+class _Inside:
+    """A path in the folder, made when it is asked for: a status of a thousand runs asks for few of them."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, folder: "RunFolder", _kind: type) -> Path:
+        return folder.path / self._name
+
+
 class RunFolder:
     """Paths and files of a run; only the leading process writes."""
 
+    config_file = _Inside("config.yaml")
+    events_file = _Inside("events.jsonl")
+    state_file = _Inside("state.json")
+    record_file = _Inside("record.json")
+    manifest_file = _Inside("manifest.json")
+    audit_file = _Inside("freeze_audit.json")
+    timing_file = _Inside("timing_stats.json")
+    checkpoint_folder = _Inside("checkpoint")
+    tensorboard_folder = _Inside("tensorboard")
+    log_file = _Inside("train.log")
+    tokenizer_file = _Inside("tokenizer.json")
+    lock_file = _Inside("run.lock")
+    console_file = _Inside("console.log")
+    """Everything that the run's processes printed, where a launcher started them."""
+
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.config_file = path / "config.yaml"
-        self.events_file = path / "events.jsonl"
-        self.state_file = path / "state.json"
-        self.record_file = path / "record.json"
-        self.manifest_file = path / "manifest.json"
-        self.audit_file = path / "freeze_audit.json"
-        self.timing_file = path / "timing_stats.json"
-        self.checkpoint_folder = path / "checkpoint"
-        self.tensorboard_folder = path / "tensorboard"
-        self.log_file = path / "train.log"
-        self.tokenizer_file = path / "tokenizer.json"
-        self.lock_file = path / "run.lock"
-        self.console_file = path / "console.log"
-        """Everything that the run's processes printed, where a launcher started them."""
 
     @property
     def finished(self) -> bool:

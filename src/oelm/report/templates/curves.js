@@ -3,9 +3,10 @@
 // there is one per language.
 "use strict";
 
-const showCurves = ({ arms, runs, steps, tokens, margin }, figures) => {
+const showCurves = ({ arms, runs, steps, tokens, margin }, figures, signal) => {
   const hidden = new Set();
-  const chosen = { measure: "loss", against: "steps", split: "validation", span: "whole", shown: "means" };
+  const checked = [...(figures[0]?.querySelectorAll("input:checked") ?? [])];
+  const chosen = Object.fromEntries(checked.map(({ dataset, value }) => [dataset.choice, value]));
   let emphasised = null;
 
   const SVG = "http://www.w3.org/2000/svg";
@@ -196,16 +197,17 @@ const showCurves = ({ arms, runs, steps, tokens, margin }, figures) => {
     const line = (points) => points.map(([px, py], i) => `${i ? "L" : "M"}${x(px).toFixed(1)} ${y(py).toFixed(1)}`).join("");
     const kind = (arm, name) =>
       `${name} arm-${arms[arm].colour}${emphasised !== null && emphasised !== arm ? " dimmed" : ""}`;
-    const draws = chosen.shown === "means" ? means(drawn) : [];
+    const draws = chosen.shown === "means" ? means(drawn.filter(({ run }) => !run.open)) : [];
     for (const { arm, rows } of draws.filter(({ rows }) => rows.length)) {
       const there = rows.map(({ x, high }) => [x, high]);
       const back = rows.map(({ x, low }) => [x, low]).reverse();
       all.append(element("path", { d: `${line([...there, ...back])}Z`, class: kind(arm, "band") }));
     }
-    const curves =
-      chosen.shown === "means"
-        ? draws.map(({ arm, rows }) => ({ arm, points: rows.map(({ x, mean }) => [x, mean]), name: "arm mean" }))
-        : drawn.map(({ run, points }) => ({ arm: run.arm, points, name: "arm" }));
+    const alone = chosen.shown === "means" ? drawn.filter(({ run }) => run.open) : drawn;
+    const curves = [
+      ...draws.map(({ arm, rows }) => ({ arm, points: rows.map(({ x, mean }) => [x, mean]), name: "arm mean" })),
+      ...alone.map(({ run, points }) => ({ arm: run.arm, points, name: run.open ? "arm open" : "arm" })),
+    ];
     for (const { arm, points, name } of curves) {
       all.append(element("path", { d: line(points), class: kind(arm, name) }));
       if (points.length === 1) {
@@ -349,10 +351,19 @@ const showCurves = ({ arms, runs, steps, tokens, margin }, figures) => {
     }).observe(svg.parentElement);
   }
   drawAll();
-  window.addEventListener("beforeprint", () => figures.forEach((figure) => draw(figure, PAPER)));
-  window.addEventListener("afterprint", drawAll);
+  window.addEventListener("beforeprint", () => figures.forEach((figure) => draw(figure, PAPER)), { signal });
+  window.addEventListener("afterprint", drawAll, { signal });
 };
 
-JSON.parse(document.getElementById("curves").textContent).forEach((data, place) => {
-  showCurves(data, [...document.querySelectorAll(`figure.curves[data-experiment="${place}"]`)]);
-});
+const figuresOf = (anchor) => [...document.querySelectorAll(`figure.curves[data-experiment="${anchor}"]`)];
+let shownCurves = new AbortController();
+
+/** Draw all experiments of the page; of those that were there before, nothing is left. */
+const showAllCurves = () => {
+  shownCurves.abort();
+  shownCurves = new AbortController();
+  JSON.parse(document.getElementById("curves").textContent).forEach((data, place) => {
+    showCurves(data, figuresOf(place), shownCurves.signal);
+  });
+};
+showAllCurves();
