@@ -7,7 +7,7 @@ import pytest
 from oelm.report.attention_drawing import SIZE
 from oelm.report.compose import compose
 from oelm.report.content import AttentionDrawing, Experiment
-from oelm.report.groups import build_report
+from oelm.report.groups import build_report, report_runs
 from oelm.report.record_files import load_records
 from oelm.report.texts import Language
 
@@ -37,6 +37,34 @@ def test_the_picture_the_rows_and_the_opening_have_one_interval(study: str) -> N
             assert dot.ends[0] <= dot.y <= dot.ends[1]
     figures = [text for _, text in found.verdict.figures]
     assert f"{figures[0]} ({figures[1]})" in lanes.values()
+    for table in (table for view in found.views if view.anchor == "ablation" for table in view.tables):
+        rows = [[cell.text for cell in row] for row in table.rows if row[1].text.startswith("baseline")]
+        assert all(f"{row[3]} ({row[4]})" == lanes[row[2]] for row in rows)
+
+
+def test_rows_of_another_length_are_not_called_equally_long() -> None:
+    changes = {
+        study: {step.change.value for step in report_runs([RESULTS / study]).groups[0].ablation}
+        for study in ("tinystories/final", "sst2/final")
+    }
+    assert "direction" in changes["tinystories/final"]
+    assert changes["sst2/final"] == {"freezing", "direction-and-scale"}
+
+
+@pytest.mark.parametrize(
+    ("study", "title", "kind"),
+    [
+        ("tinystories", "Which frozen attention reaches the baseline?", "screening · exploratory, no registered plan"),
+        ("screening", "Which trained Q/K weights does attention need?", "screening · registered plan"),
+        ("quickstart", "", "exploratory, no registered plan"),
+    ],
+)
+def test_the_study_says_what_it_asks_and_whether_that_was_fixed(study: str, title: str, kind: str) -> None:
+    about = compose(report_runs([RESULTS / study]), Language.ENGLISH, "").experiments[0].about
+    assert about is not None
+    assert about.title.startswith(title)
+    assert bool(about.title) == bool(about.question) == bool(title)
+    assert about.kind == kind
 
 
 @pytest.mark.parametrize("study", ["quickstart", "tinystories/final", "sst2/final", "ten arms"])

@@ -17,7 +17,7 @@ PLOT_SIZE = (1050, 300)
 """Pixels of the picture on a wide page, for which labels are placed; a narrow one has a key instead."""
 _APART = 2.2
 """Percent of the width by which dots over one place are moved apart, so that no interval hides another."""
-_LINE, _LETTER = 15.0, 7.3
+_LINE, _LETTER = 15.0, 7.7
 """Height and mean width of a letter of a label in pixels."""
 
 

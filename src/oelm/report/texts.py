@@ -764,7 +764,7 @@ TEXTS: dict[str, tuple[str, str]] = {
         "The study from its file, or step by step from the text on; and this page from the records.",
         "由研究文件整体重现，或从文本开始逐步重现；并由记录生成此页。",
     ),
-    "reproduce.study": ("the whole study, from the file below", "整个研究，研究文件见下"),
+    "reproduce.study": ("the whole study; its file stands below", "整个研究，研究文件见下"),
     "reproduce.data": ("the data", "数据"),
     "reproduce.tokens": (
         "token files in {folder} (digest {digest}): how they were made, only their study file or manifest says",
