@@ -1,5 +1,6 @@
 """The two pictures at the top: quality against saving, and what is frozen in attention."""
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from .runs import make_study
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 
 
+@cache
 def experiment(study: str) -> Experiment:
     records = make_study() if study == "ten arms" else load_records([RESULTS / study])
     return compose(build_report(records), Language.ENGLISH, "").experiments[0]

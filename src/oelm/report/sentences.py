@@ -32,7 +32,8 @@ _NOTHING_SAVED = 0.0005
 def plain_sentence(found: Finding, criterion: float, say: Texts) -> str:
     """`Freezing Q and K (oelm) cost no more than 5 % in perplexity here, and saved 12 % of the trained weights ...`."""
     decided = found.verdict in DECIDED and found.estimate is not None
-    begin = say("plain.exploratory") if decided and found.terms.plan is None and found.arm.source == "measured" else ""
+    is_open = found.arm.source == "measured" and (found.terms.plan is None or not found.terms.is_fixed)
+    begin = say("plain.exploratory") if decided and is_open else ""
     claim = begin + say(
         f"plain.{_case(found)}",
         doing=_deed(found.arm, say),
