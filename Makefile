@@ -47,8 +47,8 @@ fuzz: $(VENV)/.ready-dev
 
 faults: $(VENV)/.ready-dev
 	rm -f $(RELIABILITY)/faults.json
-	cd tests && for piece in 1 2 3 4 5; do \
-		$(TEST_ENV) ../$(BIN)/python -m fuzz.faults --kills 100 --seed $$piece \
+	cd tests && for piece in 1 2 3 4 5 6 7 8 9 10; do \
+		$(TEST_ENV) ../$(BIN)/python -m fuzz.faults --kills 50 --seed $$piece \
 			--add-to ../$(RELIABILITY)/faults.json || exit 1; done
 
 bench: $(VENV)/.ready-dev

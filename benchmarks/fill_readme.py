@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from oelm.base.files import read_json
 from oelm.bench.plots import new_figure, write_plots
 from oelm.bench.show import read_record, relative_to, sheet_markdown
 from oelm.bench.words import machine_line, sheets
@@ -34,12 +35,29 @@ def sst2() -> str:
     return _folded(as_markdown(report_runs([RESULTS / "sst2" / "final"])))
 
 
+def reliability() -> str:
+    """What the fuzz and the fault injection tried, and what got through."""
+    fuzz, faults = (read_json(RESULTS / "reliability" / f"{name}.json") for name in ("fuzz", "faults"))
+    operations = len(faults["first_killed_before_operations"])
+    rows = [
+        f"| command lines | {fuzz['command_lines']:,} | tracebacks and hangs, with damaged files: "
+        f"{fuzz['tracebacks']} and {fuzz['hangs']} |",
+        f"| damaged files | {fuzz['corrupted_files']:,} | silently accepted: {fuzz['silently_accepted']} |",
+        f"| kills of {faults['runs']:,} training runs, the first before each of {operations} operations on files "
+        f"| {faults['kills']:,} | runs that ended otherwise than undisturbed: {faults['runs_that_differ']} |",
+    ]
+    return "\n".join(["| tried | times | what got through |", "|---|---:|---|", *rows])
+
+
 STUDIES: dict[str, Callable[[], str]] = {
     "oelm compare results/quickstart --format md": quickstart,
     "oelm compare results/tinystories --format md": tinystories,
     "oelm compare results/sst2/final --format md": sst2,
 }
-FILES = (ROOT / "README.md", *(ROOT / "docs" / name for name in ("findings.md", "speed.md", "study-file.md")))
+FILES = (
+    ROOT / "README.md",
+    *(ROOT / "docs" / name for name in ("findings.md", "speed.md", "study-file.md", "reliability.md")),
+)
 ONLY_TABLE = " (the table)"
 
 
@@ -49,6 +67,8 @@ def region(command: str) -> str:
         return region(command.removesuffix(ONLY_TABLE)).partition("<details>")[0]
     if command == "every key of a study file":
         return reference()
+    if command == "make fuzz faults":
+        return reliability()
     if command in STUDIES:
         return STUDIES[command]()
     found = re.fullmatch(r"oelm bench --show results/bench/(\S+)\.json(?: --reference (\S+))? --format md", command)

@@ -28,6 +28,7 @@ from train.toys import flags, last_weights, timeless_events, timeless_record
 METHODS = ["oelm", "baseline", "oelm+every=3", "oelm+until=0.5"]
 SETTINGS = {"steps": 30, "save_every": 6, "validate_every": 5, "log_every": 2}
 OPERATIONS = {"os.rename", "os.remove", "os.truncate", "os.mkdir", "os.rmdir", "os.chmod"}
+_STRIDE = 11
 MOST_IN_A_RUN = 6
 """Kills; after that it is left in peace."""
 
@@ -59,13 +60,17 @@ def started_run(folder: Path, method: str, last: int = 0) -> Running:
     return running(train_until, folder, [*flags(**SETTINGS, method=method, out_dir=folder), "--resume"], last)
 
 
-def state_of(folder: Path) -> object:
+def state_of(folder: Path) -> dict[str, object]:
     """What must not depend on kills."""
-    names = sorted(path.name for path in (folder / "checkpoint").iterdir())
-    return last_weights(folder), timeless_events(folder), timeless_record(folder), names
+    return {
+        "weights": last_weights(folder),
+        "events": timeless_events(folder),
+        "record": timeless_record(folder),
+        "checkpoints": sorted(path.name for path in (folder / "checkpoint").iterdir()),
+    }
 
 
-def undisturbed(folder: Path, method: str) -> tuple[object, int, float]:
+def undisturbed(folder: Path, method: str) -> tuple[dict[str, object], int, float]:
     """The state of a run that nobody kills, how many operations it has, and how long it takes."""
     began = time.monotonic()
     ended = started_run(folder, method).ended()
@@ -96,24 +101,26 @@ def killed_run(folder: Path, method: str, dice: random.Random, operations: int, 
 
 
 def injected(kills: int, number: int) -> dict[str, Any]:
-    """At least so many kills; every operation in turn is the first one, from `number` on in steps of eleven."""
+    """At least so many kills; the first one of each run is before another operation, until all have had their turn."""
     dice, found = random.Random(number), {"kills": 0, "runs": 0, "operations": set[int](), "lost": list[str]()}
     with TemporaryDirectory(prefix="oelm-faults-") as temporary:
-        root, whole = Path(temporary), dict[str, tuple[object, int, float]]()
-        first = number
+        root, whole = Path(temporary), dict[str, tuple[dict[str, object], int, float]]()
+        first = _STRIDE * 25 * number  # a piece of fifty kills has about 25 runs
         while found["kills"] < kills:
             method = METHODS[found["runs"] % len(METHODS)]
             if method not in whole:
                 (root / method).mkdir()
                 whole[method] = undisturbed(root / method / "run", method)
             expected, operations, seconds = whole[method]
-            first = (first + 11) % operations
+            first = (first + _STRIDE) % operations
             (root / "killed").mkdir()
             found["kills"] += killed_run(root / "killed" / "run", method, dice, operations, seconds, first + 1)
             found["runs"] += 1
             found["operations"].add(first + 1)
-            if state_of(root / "killed" / "run") != expected:
-                found["lost"].append(f"{method}, first killed before operation {first + 1} of {operations}")
+            now = state_of(root / "killed" / "run")
+            if differing := [part for part in expected if now[part] != expected[part]]:
+                where = f"{method}, first killed before operation {first + 1} of {operations}"
+                found["lost"].append(f"{where}: {', '.join(differing)} differ")
             shutil.rmtree(root / "killed")
     return found
 

@@ -56,6 +56,13 @@ def flip(path: Path) -> None:
     path.write_bytes(bytes(content))
 
 
+def test_what_a_killed_run_had_no_time_to_remove_goes(stopped: Path, straight: Path) -> None:
+    """Killed between its last save and the removal of older checkpoints, there is no later save to do it."""
+    shutil.copytree(stopped / "checkpoint" / "step-00000040", stopped / "checkpoint" / "step-00000020")
+    resumed(stopped)
+    assert_same(stopped, straight)
+
+
 @pytest.mark.parametrize("file", ["model.safetensors", "training.safetensors", "training.json"])
 def test_a_damaged_checkpoint_is_passed_over_and_said(stopped: Path, straight: Path, file: str) -> None:
     flip(stopped / "checkpoint" / "step-00000060" / file)

@@ -84,8 +84,8 @@ def _refuse_other(path: Path, expected: Callable[[int], bool], what: str) -> Non
 
 def _beside(path: Path) -> Path:
     """A name for what is not whole yet; a long one is cut, for a name has 255 bytes at most."""
-    name = path.name.encode()[:200].decode(errors="ignore")
-    return path.with_name(f"{PARTIAL_PREFIX}{name}-{secrets.token_hex(4)}")
+    name = path.absolute().name.encode()[:200].decode(errors="ignore")
+    return path.absolute().with_name(f"{PARTIAL_PREFIX}{name}-{secrets.token_hex(4)}")
 
 
 def write_text(path: Path, text: str) -> None:

@@ -18,8 +18,9 @@ def shipped_studies() -> dict[str, Path]:
 
 def study_path(given: Path) -> Path:
     """A file or folder as it was given, or the shipped study of that name (`cpu/quick`)."""
-    name = given.with_suffix("").as_posix().removeprefix("experiments/")
-    return given if given.exists() else shipped_studies().get(name, given)
+    if given.exists():
+        return given
+    return shipped_studies().get(given.with_suffix("").as_posix().removeprefix("experiments/"), given)
 
 
 def shipped_file(given: str) -> str:

@@ -75,8 +75,9 @@ class Progress:
         if timed:
             self.step_seconds.append(seconds)
 
-    def note_update(self, *, loss: float, gradient_norm: float, applied: bool) -> None:
+    def note_update(self, *, loss: float, gradient_norm: float, applied: bool, bad: bool) -> None:
         """An update that was made; one that was not is counted."""
+        self.bad_in_a_row = self.bad_in_a_row if bad else 0
         if applied:
             self.gradient_norm = gradient_norm
             self.usual_loss = loss if self.usual_loss is None else self.usual_loss + (loss - self.usual_loss) / 100
@@ -160,6 +161,8 @@ class Checkpoints:
             )
         for folder, _ in passed:
             folder.rename(folder.with_name(f"{_DAMAGED}{folder.name}"))
+        _remove(self.steps()[:-_KEEP])  # killed just behind its last save, a run has no time for that
+        self._keep_best(self.latest_progress().best_step)
         good = self.steps()[-1].name if passed else ""
         return [f"{folder.name} is passed over ({wrong}); going on from {good}" for folder, wrong in passed]
 

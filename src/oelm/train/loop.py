@@ -60,8 +60,7 @@ def train(
         seconds = time.perf_counter() - clock
         loss = update.loss if wrong is None else progress.usual_loss or 0.0
         progress.advance(loss=loss, tokens=update.tokens, seconds=seconds, timed=step >= first_timed)
-        progress.note_update(loss=loss, gradient_norm=update.gradient_norm, applied=update.applied)
-        progress.bad_in_a_row = progress.bad_in_a_row if wrong else 0
+        progress.note_update(loss=loss, gradient_norm=update.gradient_norm, applied=update.applied, bad=bool(wrong))
 
         last = progress.step == steps
         if progress.step % machine.log_every == 0 or last:
