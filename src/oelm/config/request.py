@@ -82,8 +82,9 @@ class TrainRequest(RunRequest):
 
 
 class ProbeRequest(TrainRequest):
-    """A small GPT from scratch on a probe."""
+    """A small GPT from scratch on a probe, with rotary positions: what it has to learn is a relative place."""
 
+    style: Style = Style.LLAMA
     layers: Count = 3
     width: Count = 64
     heads: Count = 2
