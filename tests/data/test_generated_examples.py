@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from oelm.config.labelled_data import GeneratedTask
-from oelm.data.generated_examples import ENDINGS, generate_examples
+from oelm.data.generated_examples import PLOT_NAMES, generate_examples
 from oelm.data.stories import story
 
 RULES: dict[str, Callable[[list[str]], list[str]]] = {
@@ -29,14 +29,14 @@ def test_letters_follow_their_rule(name: str) -> None:
     assert generate_examples(GeneratedTask(name=name))[0].digest == trained.digest
 
 
-def test_endings_are_the_storys_own_or_another_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("oelm.data.generated_examples.TRAIN_EXAMPLES", 60)  # stories take their time
+def test_plots_are_those_of_the_stories(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oelm.data.generated_examples.TRAIN_EXAMPLES", 100)  # stories take their time
     monkeypatch.setattr("oelm.data.generated_examples._TEST_EXAMPLES", 20)
-    trained, sets = generate_examples(GeneratedTask(name="endings"))
-    endings = {parts[0]: parts[-1] for parts in (story(1_000_003, index).split("\n\n") for index in range(80))}
-    assert trained.pairs is not None
-    for text, ending, label in zip(trained.texts, trained.pairs, trained.labels, strict=True):
-        assert ENDINGS[int(endings[text] == ending)] == label
-        assert ending in endings.values()
-    assert 20 < trained.labels.count("own") < 40
+    trained, sets = generate_examples(GeneratedTask(name="plots"))
+    whole = {told.split("\n\n")[0]: told for told in (story(1_000_003, index) for index in range(120))}
+    assert all(text in whole for text in (*trained.texts, *sets["test"].texts))
     assert not set(trained.texts) & set(sets["test"].texts)
+    assert set(trained.labels) == set(PLOT_NAMES)
+    planted = [whole[text] for text, plot in zip(trained.texts, trained.labels, strict=True) if plot == "planted"]
+    assert all("dug three rows in the garden" in told for told in planted)
+    assert sum("dug three rows in the garden" in told for told in whole.values()) - len(planted) <= 20

@@ -34,7 +34,10 @@ def searched(probe: Probe, tokens: list[int]) -> dict[int, int]:
             bar = tokens.index(probe.alphabet)
             return dict(enumerate(tokens[:bar], start=bar))
         case ProbeKind.INDUCTION:
-            found = {place: hopped(tokens, place, probe.hops) for place in range(len(tokens))}
+            first = int(probe.hops > 1)
+            hops = tokens[0] - probe.alphabet + 1 if first else 1
+            symbols = tokens[first:]
+            found = {first + place: hopped(symbols, place, hops) for place in range(len(symbols))}
             return {place: answer for place, answer in found.items() if answer is not None}
 
 
@@ -54,7 +57,9 @@ def test_answers_are_what_a_search_finds(name: str, vary: bool) -> None:
     tokens_BT, answers_BT = probe_sequences(probe, 30, 1, "test", vary=vary)
     assert tokens_BT.shape == answers_BT.shape == (30, probe.context)
     assert 0 <= tokens_BT.min() <= tokens_BT.max() < probe.vocabulary
-    for tokens, answers in zip(tokens_BT.tolist(), answers_BT.tolist(), strict=True):
+    pairs = probe.probe in (ProbeKind.RETRIEVAL, ProbeKind.RECALL)
+    step = 2 if vary and pairs else 1  # every second one is of induction, tested below
+    for tokens, answers in zip(tokens_BT[::step].tolist(), answers_BT[::step].tolist(), strict=True):
         given = {place: answer for place, answer in enumerate(answers) if answer != UNASKED}
         assert given == searched(probe, tokens)
         assert given
@@ -65,8 +70,24 @@ def test_one_hop_is_not_three() -> None:
     one = three.model_copy(update={"hops": 1})
     tokens, answers = probe_sequences(three, 4, 1, "test", vary=False)
     same_tokens, others = probe_sequences(one, 4, 1, "test", vary=False)
-    assert (tokens == same_tokens).all()
-    assert (answers != others).mean() > 0.5
+    assert (tokens[:, 1:] == same_tokens).all()
+    assert (answers[:, 1:] != others).mean() > 0.5
+
+
+def test_training_is_easier_and_validation_is_not() -> None:
+    """Hops of every number; what stood behind any symbol, in every second sequence."""
+    three = PROBES["induction-3"]
+    for vary, said in ((True, {6, 7, 8}), (False, {8})):
+        assert set(probe_sequences(three, 30, 1, "test", vary=vary)[0][:, 0]) == said
+    for name in ("retrieval", "recall"):
+        probe = PROBES[name]
+        tokens_BT, answers_BT = probe_sequences(probe, 30, 1, "test", vary=True)
+        asked_BT = answers_BT != UNASKED
+        assert (asked_BT[::2].sum(1) == probe.length).all()
+        assert asked_BT[1::2].sum(1).min() > 1.5 * probe.length
+        for tokens, answers in zip(tokens_BT[1::2].tolist(), answers_BT[1::2].tolist(), strict=True):
+            found = {place: hopped(tokens, place, 1) for place in range(len(tokens))}
+            assert [UNASKED if found[place] is None else found[place] for place in found] == answers
 
 
 @pytest.mark.parametrize("name", PROBES)

@@ -51,10 +51,10 @@ class LocalTables(GrownSettings):
 
 
 class GeneratedTask(Settings):
-    """Generated, the same everywhere: copy, reverse or sort a text of letters; or: is this ending that of the story?"""
+    """Generated, the same everywhere: copy, reverse or sort a text of letters; or what will happen in a story."""
 
     kind: Literal["generated"] = "generated"
-    name: Literal["copy", "reverse", "sort", "endings"]
+    name: Literal["copy", "reverse", "sort", "plots"]
 
 
 class HubTask(Settings):

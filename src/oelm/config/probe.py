@@ -3,10 +3,13 @@
 retrieval   k1 v1 k2 v2 ... kn vn | ka va kb vb ...      after the bar every key asks for its value
 recall      the same, with symbols of noise between the pairs
 copy        s1 ... sn | s1 ... sn                        after the bar every symbol asks for the next one
-induction   s1 s2 ... sn                                 every symbol asks for what k hops lead to
+induction   [k] s1 s2 ... sn                             every symbol asks for what k hops lead to
 
 One hop goes from a place to the one behind the last earlier occurrence of its symbol; k hops repeat that. Where a hop
-leads nowhere, nothing is asked.
+leads nowhere, nothing is asked. With more than one hop, the sequence begins with a symbol that says how many.
+
+What is hard is learned from what is easy. Training sequences ask for 1 to k hops, and copy 1 to n symbols; where there
+are pairs, every second one is a sequence of one-hop induction over all symbols.
 """
 
 from enum import StrEnum
@@ -28,10 +31,10 @@ class ProbeKind(StrEnum):
 
 
 class Probe(Settings):
-    """The settings of one probe. Trained on lengths up to `length`, validated at `length`."""
+    """The settings of one probe. Trained on easier sequences too, validated on the hardest."""
 
     kind: Literal["probe"] = "probe"
-    version: Literal[1] = 1
+    version: Literal[2] = 2
     """Of the generator: another one draws other sequences."""
     probe: ProbeKind
     name: str = ""
@@ -71,7 +74,7 @@ class Probe(Settings):
             case ProbeKind.COPY:
                 return self.length
             case ProbeKind.INDUCTION:
-                return 0
+                return int(self.hops > 1)
 
     @property
     def context(self) -> int:
@@ -80,9 +83,10 @@ class Probe(Settings):
 
     @property
     def vocabulary(self) -> int:
-        """Keys, values and noise have symbols of their own, in this order; a copy has the bar as its last symbol."""
+        """Keys, values and noise have symbols of their own, in this order; last comes the bar, or numbers of hops."""
         kinds = {ProbeKind.RETRIEVAL: 2, ProbeKind.RECALL: 3, ProbeKind.COPY: 1, ProbeKind.INDUCTION: 1}
-        return kinds[self.probe] * self.alphabet + (self.probe is ProbeKind.COPY)
+        hops = self.hops if self.hops > 1 else 0
+        return kinds[self.probe] * self.alphabet + (self.probe is ProbeKind.COPY) + hops
 
     @property
     def digest(self) -> str:

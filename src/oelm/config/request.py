@@ -84,8 +84,9 @@ class TrainRequest(RunRequest):
 
 
 class ProbeRequest(TrainRequest):
-    """A small GPT from scratch on a probe."""
+    """A small GPT from scratch on a probe, with rotary positions: what it has to learn is a relative place."""
 
+    style: Style = Style.LLAMA
     layers: Layers = 3
     width: Width = 64
     heads: Width = 2

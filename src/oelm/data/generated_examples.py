@@ -8,16 +8,17 @@ import numpy as np
 from oelm.base.streams import stream_seed
 from oelm.config.labelled_data import GeneratedTask
 from oelm.data.labelled import Examples
-from oelm.data.stories import story
+from oelm.data.stories import plot_name, story
+from oelm.data.story_plots import PLOTS
 
 TRAIN_EXAMPLES = 10_000
-ENDINGS = ("other", "own")
 _TEST_EXAMPLES = 500
 _SHORTEST, _LONGEST = 3, 10
 """Letters of a text. (Of shorter ones there are so few that all would be tested, and none trained on.)"""
 _LETTERS = string.ascii_lowercase[:10]
 _STORY_SEED = 1_000_003
 """Of stories that no corpus has: those of `oelm prepare` have small seeds."""
+PLOT_NAMES = tuple(sorted(plot.__name__ for plot in PLOTS))
 _RULES: Mapping[str, Callable[[Sequence[str]], Sequence[str]]] = {
     "copy": lambda letters: letters,
     "reverse": lambda letters: letters[::-1],
@@ -28,9 +29,9 @@ _RULES: Mapping[str, Callable[[Sequence[str]], Sequence[str]]] = {
 def generate_examples(task: GeneratedTask) -> tuple[Examples, dict[str, Examples]]:
     """Training examples and a test set; what is tested is not trained on."""
     random = np.random.Generator(np.random.PCG64(stream_seed(0, "generated", task.name)))
-    if task.name == "endings":
+    if task.name == "plots":
         every = range(TRAIN_EXAMPLES + _TEST_EXAMPLES)
-        return _endings(every[_TEST_EXAMPLES:], random), {"test": _endings(every[:_TEST_EXAMPLES], random)}
+        return _openings(every[_TEST_EXAMPLES:]), {"test": _openings(every[:_TEST_EXAMPLES])}
     tested = _drawn(_TEST_EXAMPLES, random, without=frozenset())
     trained = _drawn(TRAIN_EXAMPLES, random, without=frozenset(tested))
     return _answered(trained, task.name), {"test": _answered(tested, task.name)}
@@ -55,12 +56,9 @@ def _answered(texts: Sequence[str], rule: str) -> Examples:
     return Examples(tuple(texts), None, tuple(answers))
 
 
-# --- endings: names and things tell whether a story's last paragraph is its own ------------------------------------
+# --- stories: the first paragraph, and what will happen ------------------------------------------------------------
 
 
-def _endings(indices: range, random: np.random.Generator) -> Examples:
-    """First paragraphs with the last one of the same story, or, equally often, of the one before."""
-    parts = [story(_STORY_SEED, index).split("\n\n") for index in indices]
-    own_N = random.random(len(parts)) < 0.5
-    endings = [parts[place if own else place - 1][-1] for place, own in enumerate(own_N)]
-    return Examples(tuple(part[0] for part in parts), tuple(endings), tuple(ENDINGS[int(own)] for own in own_N))
+def _openings(indices: range) -> Examples:
+    texts = (story(_STORY_SEED, index).split("\n\n")[0] for index in indices)
+    return Examples(tuple(texts), None, tuple(plot_name(_STORY_SEED, index) for index in indices))

@@ -135,7 +135,7 @@ def answers_of(source: LabelledSource) -> Answers:
         case HubTask():
             return known_set(source).answers
         case GeneratedTask(name=name):
-            return Answers.CLASSES if name == "endings" else Answers.TEXTS
+            return Answers.CLASSES if name == "plots" else Answers.TEXTS
         case _:
             assert_never(source)
 

@@ -18,67 +18,84 @@ UNASKED = -100
 
 
 def probe_sequences(probe: Probe, count: int, seed: int, *purpose: str | int, vary: bool) -> tuple[Ids, Ids]:
-    """Tokens and answers (B, T), a pure function of the arguments.
-
-    `vary` draws lengths from 1 to the probe's, evenly on a logarithmic scale: what is short is learned first, and what
-    is long is the same only farther away.
-    """
+    """Tokens and answers (B, T), a pure function of the arguments; `vary` for training, with easier questions."""
     random = np.random.Generator(np.random.PCG64(stream_seed(seed, "probe", *purpose)))
-    drawn_B = (probe.length + 1) ** random.random(count) if vary else np.full(count, float(probe.length))
-    lengths_B = drawn_B.astype(np.int64)
-    return _GENERATORS[probe.probe](probe, lengths_B, random)
+    return _GENERATORS[probe.probe](probe, count, random, vary)
 
 
-def _pairs_then_queries(probe: Probe, lengths_B: Ids, random: Random) -> tuple[Ids, Ids]:
-    """Pairs in random places among noise (if any), then random ones of their keys, each followed by its value."""
-    batch, symbols = len(lengths_B), probe.alphabet
-    keys_BN = random.permuted(np.tile(np.arange(symbols), (batch, 1)), axis=1)[:, : probe.length]
-    values_BN = symbols + random.integers(symbols, size=(batch, probe.length))
-    tokens_BT, answers_BT = np.zeros((batch, probe.context), np.int64), np.full((batch, probe.context), UNASKED)
-    for row, length in enumerate(lengths_B):
-        end = probe.shown if probe.probe is ProbeKind.RECALL else 2 * length
-        tokens_BT[row, :end] = 2 * symbols + random.integers(symbols, size=end)
-        blanks = end - 2 * length
-        starts = np.sort(random.choice(length + blanks, size=length, replace=False)) + np.arange(length)
-        tokens_BT[row, starts], tokens_BT[row, starts + 1] = keys_BN[row, :length], values_BN[row, :length]
-        asked = random.integers(length, size=(probe.context - end) // 2)
-        places = end + 2 * np.arange(len(asked))
-        tokens_BT[row, places] = keys_BN[row, asked]
-        tokens_BT[row, places + 1] = answers_BT[row, places] = values_BN[row, asked]
+def _pairs_then_questions(probe: Probe, count: int, random: Random, vary: bool) -> tuple[Ids, Ids]:
+    """Pairs in random places among noise (if any), then random ones of their keys, each followed by its value.
+
+    To train on, every second sequence is one of induction, with symbols of all kinds: it asks the same of every place,
+    what stood behind this symbol, and so is learned first.
+    """
+    symbols, pairs = probe.alphabet, probe.length
+    keys_BN = random.permuted(np.tile(np.arange(symbols), (count, 1)), axis=1)[:, :pairs]
+    values_BN = symbols + random.integers(symbols, size=(count, pairs))
+    tokens_BT = 2 * symbols + random.integers(symbols, size=(count, probe.context))
+    answers_BT = np.full((count, probe.context), UNASKED)
+    for row in range(count):
+        starts = np.sort(random.choice(probe.shown - pairs, size=pairs, replace=False)) + np.arange(pairs)
+        which = np.append(np.arange(pairs), random.integers(pairs, size=pairs))
+        places = np.append(starts, probe.shown + 2 * np.arange(pairs))
+        tokens_BT[row, places], tokens_BT[row, places + 1] = keys_BN[row, which], values_BN[row, which]
+        answers_BT[row, places[pairs:]] = values_BN[row, which[pairs:]]
+    if vary:
+        tokens_BT[1::2], answers_BT[1::2] = _induction(probe, count // 2, random)
     return tokens_BT, answers_BT
 
 
-def _copies(probe: Probe, lengths_B: Ids, random: Random) -> tuple[Ids, Ids]:
-    """s_1 .. s_n, the bar, s_1 .. s_n-1; the rest is bars, unasked."""
-    bar, batch = probe.alphabet, len(lengths_B)
-    tokens_BT, answers_BT = np.full((batch, probe.context), bar), np.full((batch, probe.context), UNASKED)
-    for row, length in enumerate(lengths_B):
+def _induction(probe: Probe, count: int, random: Random) -> tuple[Ids, Ids]:
+    """Sequences of as many different symbols, of any kind, as there are keys."""
+    every = np.tile(np.arange(probe.vocabulary), (count, 1))
+    chosen_BS = random.permuted(every, axis=1)[:, : probe.alphabet]
+    drawn_BT = random.integers(probe.alphabet, size=(count, probe.context))
+    tokens_BT, behind_BT = np.take_along_axis(chosen_BS, drawn_BT, axis=1), _behind_last(drawn_BT, probe.alphabet)
+    return tokens_BT, np.where(behind_BT < 0, UNASKED, np.take_along_axis(tokens_BT, behind_BT.clip(0), axis=1))
+
+
+def _copies(probe: Probe, count: int, random: Random, vary: bool) -> tuple[Ids, Ids]:
+    """s_1 .. s_n, the bar, s_1 .. s_n-1; the rest is bars, unasked. Lengths vary evenly on a logarithmic scale."""
+    bar, shape = probe.alphabet, (count, probe.context)
+    drawn_B = (probe.length + 1) ** random.random(count) if vary else np.full(count, float(probe.length))
+    tokens_BT, answers_BT = np.full(shape, bar), np.full(shape, UNASKED)
+    for row, length in enumerate(drawn_B.astype(np.int64)):
         symbols = random.integers(probe.alphabet, size=length)
         tokens_BT[row, :length], tokens_BT[row, length + 1 : 2 * length] = symbols, symbols[:-1]
         answers_BT[row, length : 2 * length] = symbols
     return tokens_BT, answers_BT
 
 
-def _hops(probe: Probe, lengths_B: Ids, random: Random) -> tuple[Ids, Ids]:
-    """All places are used whatever the length: hops lead from near places and from far ones anyway."""
-    batch = len(lengths_B)
-    tokens_BT = random.integers(probe.alphabet, size=(batch, probe.context))
-    rows, last_BS = np.arange(batch), np.full((batch, probe.alphabet), -1)
-    behind_BT = np.empty_like(tokens_BT)  # the place behind the last earlier occurrence, -1 for none
-    for place in range(probe.context):
-        symbol_B = tokens_BT[:, place]
-        behind_BT[:, place] = np.where(last_BS[rows, symbol_B] < 0, -1, last_BS[rows, symbol_B] + 1)
-        last_BS[rows, symbol_B] = place
-    place_BT = behind_BT
-    for _ in range(probe.hops - 1):
-        place_BT = np.where(place_BT < 0, -1, np.take_along_axis(behind_BT, place_BT.clip(0), axis=1))
-    answers_BT = np.where(place_BT < 0, UNASKED, np.take_along_axis(tokens_BT, place_BT.clip(0), axis=1))
-    return tokens_BT, answers_BT
+def _hops(probe: Probe, count: int, random: Random, vary: bool) -> tuple[Ids, Ids]:
+    """The number of hops, if there can be several, and random symbols."""
+    symbols_BT = random.integers(probe.alphabet, size=(count, probe.length))
+    hops_B = random.integers(1, probe.hops + 1, size=count) if vary else np.full(count, probe.hops)
+    behind_BT = _behind_last(symbols_BT, probe.alphabet)
+    place_BT = np.tile(np.arange(probe.length), (count, 1))
+    for done in range(probe.hops):
+        further_BT = np.where(place_BT < 0, -1, np.take_along_axis(behind_BT, place_BT.clip(0), axis=1))
+        place_BT = np.where((done < hops_B)[:, None], further_BT, place_BT)
+    answers_BT = np.where(place_BT < 0, UNASKED, np.take_along_axis(symbols_BT, place_BT.clip(0), axis=1))
+    if probe.hops == 1:
+        return symbols_BT, answers_BT
+    said_B1 = (probe.alphabet + hops_B - 1)[:, None]
+    return np.hstack([said_B1, symbols_BT]), np.hstack([np.full_like(said_B1, UNASKED), answers_BT])
 
 
-_GENERATORS: Mapping[ProbeKind, Callable[[Probe, Ids, Random], tuple[Ids, Ids]]] = {
-    ProbeKind.RETRIEVAL: _pairs_then_queries,
-    ProbeKind.RECALL: _pairs_then_queries,
+def _behind_last(symbols_BT: Ids, alphabet: int) -> Ids:
+    """For every place, the one behind the last earlier occurrence of its symbol; -1 for none."""
+    batch, time = symbols_BT.shape
+    rows, last_BS, behind_BT = np.arange(batch), np.full((batch, alphabet), -1), np.empty_like(symbols_BT)
+    for place in range(time):
+        last_B = last_BS[rows, symbols_BT[:, place]]
+        behind_BT[:, place] = np.where(last_B < 0, -1, last_B + 1)
+        last_BS[rows, symbols_BT[:, place]] = place
+    return behind_BT
+
+
+_GENERATORS: Mapping[ProbeKind, Callable[[Probe, int, Random, bool], tuple[Ids, Ids]]] = {
+    ProbeKind.RETRIEVAL: _pairs_then_questions,
+    ProbeKind.RECALL: _pairs_then_questions,
     ProbeKind.COPY: _copies,
     ProbeKind.INDUCTION: _hops,
 }

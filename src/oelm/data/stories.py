@@ -8,7 +8,7 @@ distance and not only good spelling.
 from collections.abc import Iterator
 from itertools import count
 
-from oelm.data.story_plots import PLOTS, Acts
+from oelm.data.story_plots import PLOTS, Acts, Plot
 from oelm.data.story_words import (
     ANIMALS,
     COLOURS,
@@ -36,17 +36,27 @@ MOST_WORDS = 190
 
 def story(seed: int, index: int) -> str:
     """One story of about 100 to 220 words in three paragraphs, without a line break at the end."""
-    dice = Dice(seed, index)
-    cast = Cast(dice.person(), dice.person(), dice.town())
-    opening, *middle, ending = dice.pick(PLOTS)(dice, cast)
+    dice, cast, plot = _started(seed, index)
+    opening, *middle, ending = plot(dice, cast)
     acts = [[*_beginning(dice, cast), *opening], *middle, [*ending, _last_sentence(dice, cast)]]
     _lengthen(dice, acts, cast)
     return "\n\n".join(" ".join(act) for act in acts)
 
 
+def plot_name(seed: int, index: int) -> str:
+    """What happens in a story."""
+    return _started(seed, index)[2].__name__
+
+
 def stories(seed: int) -> Iterator[str]:
     """All stories of a seed in order, without end."""
     return (story(seed, index) for index in count())
+
+
+def _started(seed: int, index: int) -> tuple[Dice, Cast, Plot]:
+    dice = Dice(seed, index)
+    cast = Cast(dice.person(), dice.person(), dice.town())
+    return dice, cast, dice.pick(PLOTS)
 
 
 def _beginning(dice: Dice, cast: Cast) -> list[str]:

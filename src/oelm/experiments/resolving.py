@@ -34,7 +34,7 @@ from oelm.config.request import (
     resolve_probe,
 )
 from oelm.config.run import DataConfig, ModelConfig, RunConfig
-from oelm.data.generated_examples import ENDINGS, TRAIN_EXAMPLES
+from oelm.data.generated_examples import PLOT_NAMES, TRAIN_EXAMPLES
 from oelm.data.labelled import label_names, read_table, split_training
 from oelm.data.labelled_hub import LABELLED_SETS, known_set
 from oelm.data.labelled_sets import answers_of, fixed_source, read_labelled, tokenizer_part
@@ -311,7 +311,7 @@ def training_set(source: LabelledSource) -> tuple[tuple[str, ...], int | None]:
             known = known_set(source)
             return known.labels, known.train_examples
         case GeneratedTask(name=name):
-            return ENDINGS if name == "endings" else (), TRAIN_EXAMPLES
+            return PLOT_NAMES if name == "plots" else (), TRAIN_EXAMPLES
         case LocalTables(train=train) if Path(train.path).is_file():
             return _read_training_set(train, source.columns, source.answers)
         case LocalTables(answers=answers) if answers is not Answers.CLASSES:
