@@ -60,6 +60,7 @@ def test_a_run_started_while_the_page_is_open_appears_and_its_curve_grows(
     chromium.click(".page[lang=en] .queue summary")
     chromium.click(".page[lang=en] main .legend button")
     chromium.click(".page[lang=en] main label:has([data-choice=measure][value=perplexity])")
+    chromium.click(".page[lang=en] main label:has([data-choice=shown][value=seeds])")
     chromium.evaluate("document.getElementById('en-measured-0').scrollIntoView()")
     before = chromium.evaluate("document.getElementById('en-measured-0').getBoundingClientRect().top")
 

@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 
 from oelm.base.errors import ConfigError
 from oelm.config.measure import BY_TASK
+from oelm.config.study_role import StudyRole
 from oelm.report import live_page
 from oelm.report.live_page import LivePage, LiveRequest, Queue, QueuedRun
 from oelm.report.page_server import PageServer
@@ -58,7 +60,7 @@ def finish(folder: Path, method: str, losses: tuple[float, ...]) -> None:
 def test_a_run_appears_grows_and_ends(tmp_path: Path) -> None:
     page = page_of(tmp_path)
     assert state(page)["curves"] is None
-    assert "No run has ended yet." in text(page)
+    assert "No final run has ended yet." in text(page)
     run = start(tmp_path / "oelm-0")
     (line,) = state(page)["curves"]["runs"]
     assert (line["loss"], line["train"], line["open"]) == ([None], [5.0], True)
@@ -87,15 +89,25 @@ def curves(page: str) -> str:
 
 
 def test_a_build_that_fails_keeps_the_last_good_page_and_says_so(tmp_path: Path) -> None:
-    finish(tmp_path, "baseline", (2.5, 2.6))
+    finish(tmp_path / "one", "baseline", (2.5, 2.6))
     page = page_of(tmp_path)
-    good, content = text(page), (tmp_path / "baseline-0" / "record.json").read_text()
-    (tmp_path / "baseline-0" / "record.json").write_text("{")
+    good = text(page)
+    finish(tmp_path / "other", "baseline", (2.4,))  # the same run with another result
     assert text(page) == good
     for code, words in {"en": "cannot be renewed", "zh": "无法更新"}.items():
         assert words in state(page)["parts"][code]
-        assert "is not JSON" in state(page)["parts"][code]
-    (tmp_path / "baseline-0" / "record.json").write_text(content)
+        assert "record the same run with different results" in state(page)["parts"][code]
+    shutil.rmtree(tmp_path / "other")
+    assert "cannot be renewed" not in state(page)["parts"]["en"]
+
+
+def test_before_the_first_final_run_there_is_a_page_too(tmp_path: Path) -> None:
+    trial = StudyRole(study="mine", stage="tuning")
+    write_run(tmp_path / "trial", make_arm("oelm", (2.5,), study=trial)[0])
+    page = page_of(tmp_path)
+    assert "No final run has ended yet." in text(page)
+    finish(tmp_path, "baseline", (2.5, 2.6))
+    assert "No final run has ended yet." not in text(page)
     assert "cannot be renewed" not in state(page)["parts"]["en"]
 
 

@@ -51,6 +51,10 @@ def test_bad_input_is_refused(runs: Path, tmp_path: Path) -> None:
         (tmp_path / "nowhere",),
         (runs, "-o", tmp_path / "no" / "folder.html"),
         (),
+        (runs, "--serve", "-o", tmp_path / "a.html"),
+        (runs, "--serve", "--format", "pdf"),
+        ("--serve", "--original"),
+        (tmp_path / "nowhere", "--serve"),
     ):
         with pytest.raises(OelmError):
             run(*arguments)

@@ -74,7 +74,10 @@ def refuse_unshowable(values: Any, where: str, *, texts: frozenset[str] = frozen
     """Refuse names that would fill a page or break out of a line; under the keys `texts` there may be any text."""
     if isinstance(values, dict):
         for key, value in values.items():
-            refuse_unshowable(key, where)
+            if not key.isidentifier() or len(key) > _LONGEST:  # the keys of long curves are many, and harmless
+                refuse_unshowable(key, where)
+            if isinstance(value, int | float):
+                continue
             if key not in texts and not (key in _ANSWERS and isinstance(value, str)):
                 refuse_unshowable(value, f"{where}: {key}" if isinstance(value, str) else where, texts=texts)
     elif isinstance(values, list):

@@ -114,6 +114,10 @@ class Report:
     """What the studies say of themselves, where their files or plans are here."""
 
 
+class OnlyTuningError(ConfigError):
+    """There are runs, and none of them is to be compared."""
+
+
 def report_runs(
     paths: Sequence[Path], margin: float | None = None, primary: str | None = None, reported: Sequence[Record] = ()
 ) -> Report:
@@ -150,7 +154,7 @@ def build_report(
     """
     final = [record for record in records if not is_tuning(record.config)]
     if not final:
-        raise ConfigError("there are only tuning runs here", "give the folder of the final runs too")
+        raise OnlyTuningError("there are only tuning runs here", "give the folder of the final runs too")
     registered = registrations(final, plans or {})
     split = [group_into_arms(members) for members in split_into_groups(within_plan(final, registered) or final)]
     require_arm(split, primary)

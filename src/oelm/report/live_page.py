@@ -15,12 +15,11 @@ from typing import Any
 
 from oelm.config.measure import Measure
 from oelm.config.record import Record
-from oelm.report.arms import is_tuning
 from oelm.report.compose import COLOURS, colours_of
 from oelm.report.content import Cell, Content
-from oelm.report.groups import Report, build_report
+from oelm.report.groups import OnlyTuningError, Report, report_runs
 from oelm.report.live_runs import LiveRun, Stamps, label_of, live_curves, look, of_the_report, unfinished_curves
-from oelm.report.record_files import RECORD, find_plans, load_records, unfinished_runs
+from oelm.report.record_files import RECORD
 from oelm.report.texts import Language, Texts
 from oelm.report.write_html import as_html, content_policy, write_body, write_page
 
@@ -160,11 +159,10 @@ def _report(asked: LiveRequest, inputs: Stamps) -> Report | None:
     """The report on what has ended; None while no final run has."""
     ended = {folder for file in inputs if file.name == RECORD for folder in (file, *file.parents)}
     paths = [path for path in asked.paths if path in ended or path.is_file()]
-    records = load_records(paths)
-    if all(is_tuning(record.config) for record in records):
+    try:
+        return report_runs(paths, asked.margin, asked.primary, asked.reported) if paths else None
+    except OnlyTuningError:
         return None
-    plans = find_plans(paths, records)
-    return build_report([*records, *asked.reported], asked.margin, asked.primary, unfinished_runs(paths), plans)
 
 
 def _reason(error: Exception) -> str:

@@ -774,7 +774,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     "reproduce.page": ("this page", "此页"),
     "reproduce.file": ("The study file of {study}", "{study} 的研究文件"),
     # the live page
-    "live.none_ended": ("No run has ended yet.", "尚无运行结束。"),
+    "live.none_ended": ("No final run has ended yet.", "尚无正式运行结束。"),
     "live.problem": (
         "This page cannot be renewed: {reason} It shows the finished runs as of {time}.",
         "此页无法更新：{reason} 所示为 {time} 时已结束的运行。",
