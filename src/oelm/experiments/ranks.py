@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from oelm.base.errors import LostRankError
@@ -68,7 +69,7 @@ def joined(runtime: Runtime) -> Iterator[Peers]:
         torch.cuda.set_device(runtime.device)
     store, rank, world = next(rendezvous("env://", timeout=_PATIENCE))
     # A restarted run must not find the addresses of the processes before it in torchrun's store.
-    fresh = dist.PrefixStore(f"oelm-attempt-{_restarts()}", store)
+    fresh = PrefixStore(f"oelm-attempt-{_restarts()}", store)
     dist.init_process_group(backend, store=fresh, rank=rank, world_size=world, timeout=_PATIENCE)
     everybody: list[tuple[str, int]] = [own] * runtime.world
     dist.all_gather_object(everybody, own)
