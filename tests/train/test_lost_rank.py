@@ -9,7 +9,7 @@ import pytest
 
 from oelm.config.record import RunState
 from oelm.train.folder import RunFolder
-from train.processes import parallel, started_anew, until
+from train.processes import free_port, parallel, started_anew, until
 from train.toys import flags, last_weights, tiny_config, trained
 
 SETTINGS = {"steps": 400, "save_every": 20, "validate_every": 400, "log_every": 5}
@@ -38,14 +38,7 @@ def test_a_lost_rank_is_named_within_five_seconds(tmp_path: Path, lost: int) -> 
 @pytest.mark.slow
 def test_torchrun_starts_it_again_and_nothing_is_lost(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    words = (
-        "--nproc-per-node=2",
-        "--max-restarts=2",
-        "--rdzv-backend=c10d",
-        "--rdzv-endpoint=localhost:0",
-        "-m",
-        "oelm",
-    )
+    words = ("--nproc-per-node=2", "--max-restarts=2", f"--master-port={free_port()}", "-m", "oelm")
     torchrun = started_anew("torch.distributed.run", *words, *flags(**SETTINGS, batch_size=1, out_dir=folder))
     files = RunFolder(folder)
     until(lambda: files.has_checkpoint, alive=lambda: torchrun.poll() is None)

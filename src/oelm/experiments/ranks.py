@@ -11,10 +11,13 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
 
 from oelm.base.errors import LostRankError
 from oelm.base.runtime import Runtime
 
+_PATIENCE = timedelta(minutes=30)
 _PATIENCE_SECONDS = 2.0
 """Of a process that crashes, the others see the closed connection before it is gone."""
 _POLL_SECONDS = 0.05
@@ -64,7 +67,10 @@ def joined(runtime: Runtime) -> Iterator[Peers]:
     backend = "nccl" if runtime.device.type == "cuda" else "gloo"
     if runtime.device.type == "cuda":
         torch.cuda.set_device(runtime.device)
-    dist.init_process_group(backend, timeout=timedelta(minutes=30))
+    store, rank, world = next(rendezvous("env://", timeout=_PATIENCE))
+    # A restarted run must not find the addresses of the processes before it in torchrun's store.
+    fresh = PrefixStore(f"oelm-attempt-{_restarts()}", store)
+    dist.init_process_group(backend, store=fresh, rank=rank, world_size=world, timeout=_PATIENCE)
     everybody: list[tuple[str, int]] = [own] * runtime.world
     dist.all_gather_object(everybody, own)
     try:
@@ -75,7 +81,11 @@ def joined(runtime: Runtime) -> Iterator[Peers]:
 
 def restarted() -> bool:
     """Whether torchrun has started this run again by itself (--max-restarts): then it goes on."""
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+    return _restarts() > 0
+
+
+def _restarts() -> int:
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
 def _lives(pid: int) -> bool:
