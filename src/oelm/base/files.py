@@ -120,7 +120,7 @@ def parsed_json(text: str, where: str) -> Any:
     """The value of a JSON text, whoever wrote it; `where` stands in the error."""
     try:
         value = json.loads(text)
-        if _HALF_A_CHARACTER.search(text):
+        if "\\u" in text and _HALF_A_CHARACTER.search(text):  # most texts have no escape, and that is seen at once
             json.dumps(value, ensure_ascii=False).encode()
     except RecursionError as error:
         raise UnreadableError(f"{where} is nested too deeply to be read", _AGAIN) from error
