@@ -99,11 +99,11 @@ def test_every_arm_is_a_mean_with_a_band_and_on_demand_every_run_a_line(
     chromium.open(pages["quickstart"])
     chromium.settle()
     drawn = [f".page[lang=en] .lines path.{kind}" for kind in ("mean", "band", "arm")]
-    assert [count(chromium, each) for each in drawn] == [5, 5, 5]
+    assert [count(chromium, each) for each in drawn] == [6, 6, 6]
     chromium.click(".page[lang=en] label:has([data-choice=shown][value=seeds])")
-    assert [count(chromium, each) for each in drawn] == [0, 0, 15]
+    assert [count(chromium, each) for each in drawn] == [0, 0, 18]
     chromium.click(".page[lang=en] .legend button")
-    assert count(chromium, ".page[lang=en] .lines path.arm") == 12
+    assert count(chromium, ".page[lang=en] .lines path.arm") == 15
 
 
 def test_the_saving_is_chosen(chromium: Chromium, pages: dict[str, Path]) -> None:
@@ -149,11 +149,11 @@ def test_pointing_at_the_chart_tells_the_values_of_all_seeds(chromium: Chromium,
     chart = to_the_chart(chromium)
     chromium.hover(chart["x"] + chart["width"] - 20, chart["y"] + chart["height"] / 2)
     values = chromium.evaluate("document.querySelector('.page[lang=en] .values').innerText")
-    record = load_records([ROOT / "results" / "quickstart" / "oelm-seed0"])[0]
+    record = load_records([ROOT / "results" / "quickstart" / "final" / "oelm-seed0"])[0]
     assert re.sub(r"\s+", " ", values).startswith("steps 400")
     assert f"{record.result.loss:.4f}" in values
     assert values.count("seed ") == 3
-    assert count(chromium, ".page[lang=en] .crosshair circle") == 15
+    assert count(chromium, ".page[lang=en] .crosshair circle") == 18
     tip = box(chromium, ".page[lang=en] .values")
     assert tip["left"] >= 0
     assert tip["right"] <= 1280

@@ -58,7 +58,7 @@ def test_rows_of_another_length_are_not_called_equally_long() -> None:
     [
         ("tinystories", "Which frozen attention reaches the baseline?", "screening · exploratory, no registered plan"),
         ("screening", "Which trained Q/K weights does attention need?", "screening · registered plan"),
-        ("quickstart", "", "exploratory, no registered plan"),
+        ("quickstart", "Six methods with paired seeds", "demonstration · registered plan"),
     ],
 )
 def test_the_study_says_what_it_asks_and_whether_that_was_fixed(study: str, title: str, kind: str) -> None:

@@ -9,7 +9,7 @@ from oelm.config.run import RunConfig
 from oelm.report.arms import group_into_arms
 from oelm.report.compose import compose
 from oelm.report.content import Section
-from oelm.report.groups import Report, report_runs
+from oelm.report.groups import Report, build_report, report_runs
 from oelm.report.record_files import load_records
 from oelm.report.reproduce import arguments_of, commands_of, data_of, needed_settings, prepare_command
 from oelm.report.texts import Language
@@ -127,7 +127,7 @@ def test_a_study_is_reproduced_from_its_file() -> None:
 
 
 def test_without_a_study_file_the_tokens_are_named() -> None:
-    section = reproduction(report_runs([RESULTS / "quickstart"]))
+    section = reproduction(build_report(load_records([RESULTS / "quickstart"])))
     assert "digest 3709f4f637a4febb" in section.commands[1]
     assert section.listings == ()
 
