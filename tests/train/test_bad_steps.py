@@ -1,5 +1,6 @@
 """Steps that would harm the weights: what each policy does, that it is written down, and that it resumes exactly."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,13 @@ from oelm.base.errors import DivergedError
 from oelm.config.record import BadStepEvent, StepEvent
 from oelm.config.run import BadSteps, RunConfig
 from oelm.experiments import subjects
+from oelm.tasks.classification import Classification
+from oelm.tasks.regression import Regression
+from oelm.train.bad_steps import most_loss
+from oelm.train.checkpoint import Progress
 from oelm.train.folder import RunFolder
 from oelm.train.run_record import read_events
+from tasks.examples import batches, encoded
 from train.toys import last_weights, timeless_events, tiny_config, trained
 
 STEPS = {"steps": 20, "save_every": 5, "validate_every": 20, "log_every": 1}
@@ -46,6 +52,15 @@ def config(policy: str) -> RunConfig:
 
 def bad_steps(folder: Path) -> list[BadStepEvent]:
     return [event for event in read_events(RunFolder(folder).events_file) if isinstance(event, BadStepEvent)]
+
+
+def test_a_squared_error_does_not_leap() -> None:
+    """Its unit is that of the labels: a nat means nothing there."""
+    progress = Progress()
+    progress.usual_loss = 0.5
+    examples = batches(encoded(classes=None))
+    assert most_loss(config("skip"), Classification(examples, classes=2), progress) == 1.5
+    assert most_loss(config("skip"), Regression(examples), progress) == math.inf
 
 
 @pytest.mark.usefixtures("poisoned")

@@ -8,6 +8,7 @@ import hashlib
 import math
 
 from oelm.base.errors import DivergedError
+from oelm.config.measure import SQUARED_ERROR
 from oelm.config.record import BadStepEvent
 from oelm.config.run import BadSteps, RunConfig
 from oelm.tasks.task import Task
@@ -16,14 +17,14 @@ from oelm.train.engine import Engine, Update
 from oelm.train.observers import Emit
 
 LEAP = 1.0
-"""In nats: training losses of all tasks are cross entropies."""
+"""In nats: a cross entropy's unit. A squared error has the unit of its labels, and no leap is seen there."""
 MOST_IN_A_ROW = 10
 """Then something else is wrong than a few batches."""
 
 
-def most_loss(config: RunConfig, progress: Progress) -> float:
+def most_loss(config: RunConfig, task: Task, progress: Progress) -> float:
     """The loss above which a step is a leap."""
-    if config.train.bad_steps is BadSteps.STOP or progress.usual_loss is None:
+    if config.train.bad_steps is BadSteps.STOP or progress.usual_loss is None or SQUARED_ERROR in task.measures:
         return math.inf
     return progress.usual_loss + LEAP
 

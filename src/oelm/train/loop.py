@@ -51,7 +51,7 @@ def train(
         _freeze(engine, frozen_names(plan, engine.table, step, steps), step, emit)
         lr = learning_rate(config.optim, step, steps)
         engine.accumulate(task, step, stop=stop.signal is not None)
-        most = most_loss(config, progress)
+        most = most_loss(config, task, progress)
         update = engine.update(lr, most_loss=most)
         wrong = what_is_wrong(engine, update, progress, most)
         if wrong is not None:
