@@ -234,7 +234,7 @@ def test_numbers_are_learnt_and_exported(answered: Path, tmp_path: Path) -> None
     export_run(tmp_path / "run", tmp_path / "out")
     exported = oelm.load(tmp_path / "out")
     assert (exported.config.num_labels, exported.config.problem_type) == (1, "regression")
-    assert planned_counts(record.config) == record.counts
+    assert planned_counts(resolve_finetune(wanted)) == record.counts
     ours = answers(answered, Answers.NUMBERS, "share", model="gpt", size="tiny", epochs=0.1)
     ours = ours.changed(tokenizer=str(tokens() / "tokenizer.json"))
     assert "spearman" in finished(ours, tmp_path / "gpt").evaluations[0].measures
@@ -251,10 +251,10 @@ def test_texts_are_written_by_encoder_decoders(answered: Path, tmp_path: Path, m
     assert record.flops.saved_share > 0
     last = record.evaluations[0]
     assert last.measures["exact_match"] == pytest.approx(last.predictions.split().count("1") / 40)
-    assert planned_counts(record.config) == record.counts
+    assert planned_counts(resolve_finetune(wanted)) == record.counts
     export_run(tmp_path / "run", tmp_path / "out")
     exported = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out")
-    subject = subject_of(record.config)
+    subject = subject_of(resolve_finetune(wanted))
     batch = next(iter(subject.task.batches_of(subject.evaluation_sets["dev"])))
     assert torch.isfinite(subject.task.loss(exported, batch).total)
 
@@ -290,7 +290,7 @@ def test_the_head_alone(folder: Path, tmp_path: Path, model: str, head: tuple[st
     record = finished(wanted, tmp_path)
     assert all(name.startswith(head) for name in record.audit.trained)
     assert record.audit.unchanged
-    assert planned_counts(record.config) == record.counts
+    assert planned_counts(resolve_finetune(wanted)) == record.counts
     with pytest.raises(ConfigError, match="a GPT from scratch has learnt nothing"):
         resolve_finetune(wanted.changed(model="gpt"))
 

@@ -3,8 +3,9 @@
 import pytest
 
 from oelm.config.evaluated import EvaluationFile, PairedDifference, Part, Sample, Suite, SuiteResult
-from oelm.config.measure import ATTENTION, GENERATION
 from oelm.config.record import Evaluation, Record
+from oelm.evaluate.ask_attention import ATTENTION
+from oelm.evaluate.ask_generation import GENERATION
 from oelm.report.compose import compose
 from oelm.report.content import Section
 from oelm.report.groups import build_report

@@ -31,7 +31,7 @@ def test_a_lost_rank_is_named_within_five_seconds(tmp_path: Path, lost: int) -> 
     assert f"rank {lost} of 2 was lost" in ended.err
     state = files.state()
     assert state is not None
-    assert state.state is RunState.FAILED
+    assert state.state is RunState.INTERRUPTED
     assert f"rank {lost} of 2 was lost" in (state.reason or "")
 
 

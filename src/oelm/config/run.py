@@ -220,7 +220,10 @@ class RunConfig(Settings):
         return values
 
     def without_places(self) -> "RunConfig":
-        """As it stands in a record: of an absolute path, which names a machine or a person, only the last part."""
+        """As it stands in a record: of an absolute path, which names a machine or a person, only the last part.
+
+        With dots before it: a folder `gpt2` somewhere is not the `gpt2` of the Hub.
+        """
         values = self.model_dump()
         return RunConfig.model_validate(
             {**values, "data": _unplaced(values["data"]), "model": _unplaced(values["model"])}
@@ -235,4 +238,6 @@ class RunConfig(Settings):
 def _unplaced(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _unplaced(part) for key, part in value.items()}
-    return PurePath(value).name if isinstance(value, str) and PurePath(value).is_absolute() else value
+    if isinstance(value, str) and PurePath(value).is_absolute():
+        return f".../{PurePath(value).name}"
+    return [_unplaced(part) for part in value] if isinstance(value, list | tuple) else value

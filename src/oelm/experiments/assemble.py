@@ -15,7 +15,7 @@ from oelm.base.errors import CheckpointError, ConfigError, LostRankError
 from oelm.base.files import read_json, write_bytes, write_json, write_text
 from oelm.base.runtime import Runtime, choose_runtime, require_memory, world_from_environment
 from oelm.config.model import GPTConfig
-from oelm.config.record import Evaluation, FreezeAudit, Record, sealed
+from oelm.config.record import Evaluation, FreezeAudit, Record, RunState, sealed
 from oelm.config.run import RunConfig
 from oelm.evaluate.evaluation_sets import evaluate_sets
 from oelm.experiments.ranks import joined, restarted
@@ -99,7 +99,7 @@ def _noting_the_lost(config: RunConfig, files: RunFolder, runtime: Runtime) -> I
         yield
     except LostRankError as error:
         if error.speaks and not runtime.leads:
-            files.note_failure(config, str(error))
+            files.note_end(config, RunState.INTERRUPTED, str(error))
         raise
 
 

@@ -109,14 +109,14 @@ class RunFolder:
         except Exception as error:
             with suppress(OelmError):  # the error itself matters more
                 if leads and self.config_file.is_file() and self.config().fingerprint == config.fingerprint:
-                    self.note_failure(config, str(error))
+                    self.note_end(config, RunState.FAILED, str(error))
             raise
 
-    def note_failure(self, config: RunConfig, reason: str) -> None:
-        """Write into state.json why the run ended; what was there is kept."""
+    def note_end(self, config: RunConfig, state: RunState, reason: str) -> None:
+        """Write into state.json how and why the run ended; what was there is kept."""
         last = self.state() or new_state(0, config.train.steps, "none", sessions=0)
-        failed = {"state": RunState.FAILED, "reason": reason, "heartbeat_at": time.time()}
-        write_text(self.state_file, last.model_copy(update=failed).model_dump_json(indent=2) + "\n")
+        ended = {"state": state, "reason": reason, "heartbeat_at": time.time()}
+        write_text(self.state_file, last.model_copy(update=ended).model_dump_json(indent=2) + "\n")
 
     @contextmanager
     def opened(self, config: RunConfig, *, resume: bool) -> Iterator[None]:

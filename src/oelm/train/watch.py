@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
-from oelm.base.errors import DivergedError, OelmError
+from oelm.base.errors import DivergedError, LostRankError, OelmError
 from oelm.base.runtime import Runtime
 from oelm.config.record import Event, RunState, StateFile, StepEvent, ValidationEvent
 from oelm.config.run import RunConfig
@@ -68,7 +68,7 @@ def _ending(heart: Heart, log: LogFile) -> Iterator[None]:
         heart.start()
         yield
         end = RunState.FINISHED
-    except Interrupted as error:
+    except (Interrupted, LostRankError) as error:  # what was killed can go on
         end, reason = RunState.INTERRUPTED, str(error)
         raise
     except OelmError as error:
