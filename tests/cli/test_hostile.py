@@ -282,7 +282,7 @@ def test_a_run_on_relative_data_goes_on_from_anywhere(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     ended = called("train", "--resume", "--out-dir", "../runs/a/b", cwd=tmp_path / "elsewhere")
     assert ended.code == 0, ended
-    assert RunFolder(run).record().config.data.folder == ".../tokens"
+    assert RunFolder(run).record().config.data.folder == "tokens"
 
 
 def test_files_have_the_permissions_of_the_umask(finished: Path) -> None:
