@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # Tests start many small processes: one thread each, as many at once as there are cores.
 TEST_ENV := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
 
-.PHONY: demo test test-core test-browser test-engines lint fuzz faults bench results docs clean
+.PHONY: demo test test-core test-browser test-engines lint fuzz faults soak bench results docs clean
 
 demo: $(VENV)/.ready
 	$(BIN)/oelm quickstart
@@ -50,6 +50,9 @@ faults: $(VENV)/.ready-dev
 	cd tests && for piece in 1 2 3 4 5 6 7 8 9 10; do \
 		$(TEST_ENV) ../$(BIN)/python -m fuzz.faults --kills 50 --seed $$piece \
 			--add-to ../$(RELIABILITY)/faults.json || exit 1; done
+
+soak: $(VENV)/.ready-dev
+	cd tests && $(TEST_ENV) ../$(BIN)/python -m fuzz.soak --add-to ../$(RELIABILITY)/soak.json
 
 bench: $(VENV)/.ready-dev
 	$(BIN)/oelm bench

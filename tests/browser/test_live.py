@@ -16,7 +16,7 @@ from report_page.under_way import log, start
 
 from .chromium import PATIENCE, Chromium
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 LINES = ".page[lang=en] main .lines path"
 LIVE_LINES = ".page[lang=en] .live .lines path"

@@ -13,7 +13,7 @@ from report_page.runs import make_study
 
 from .chromium import Chromium
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[2]
 STUDIES = {

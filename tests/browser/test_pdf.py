@@ -11,6 +11,7 @@ from oelm.report.write_pdf import find_chromium
 
 pytestmark = [
     pytest.mark.browser,
+    pytest.mark.slow,
     pytest.mark.skipif(find_chromium() is None, reason="NO CHROMIUM: no PDF is printed. Fix: apt-get install chromium"),
 ]
 RESULTS = Path(__file__).resolve().parents[2] / "results" / "quickstart"

@@ -50,6 +50,7 @@ def test_light_rooms_load_nothing_heavy() -> None:
     assert loaded_by("".join(f"import {module}\n" for module in light)) == "[]"
 
 
+@pytest.mark.slow
 def test_a_heavy_import_would_be_noticed() -> None:
     assert "torch" in loaded_by("import oelm.model.gpt")
 

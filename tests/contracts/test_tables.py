@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 
 from .source import Sources, sources
 
@@ -9,11 +10,17 @@ from .source import Sources, sources
 PARTIAL = {"Attention"}
 
 
+@cache
+def parsed(text: str) -> ast.Module:
+    """Each module is parsed once."""
+    return ast.parse(text)
+
+
 def enums(modules: Sources) -> dict[str, set[str]]:
     """The members of every enum of the package."""
     found = {}
     for text in modules.values():
-        for node in ast.walk(ast.parse(text)):
+        for node in ast.walk(parsed(text)):
             if isinstance(node, ast.ClassDef) and any("Enum" in ast.unparse(base) for base in node.bases):
                 assigned = [target for item in node.body if isinstance(item, ast.Assign) for target in item.targets]
                 found[node.name] = {target.id for target in assigned if isinstance(target, ast.Name)}
@@ -24,7 +31,7 @@ def tables(modules: Sources) -> Iterator[tuple[str, str, set[str]]]:
     """Every module-level dict whose keys are all members of one enum: where it stands, the enum, the members."""
     known = {name: members for name, members in enums(modules).items() if name not in PARTIAL}
     for module, text in modules.items():
-        statements = [item for item in ast.parse(text).body if isinstance(item, ast.Assign | ast.AnnAssign)]
+        statements = [item for item in parsed(text).body if isinstance(item, ast.Assign | ast.AnnAssign)]
         for node in (node for statement in statements for node in ast.walk(statement)):
             if not isinstance(node, ast.Dict) or not node.keys:
                 continue

@@ -135,6 +135,7 @@ def test_a_tokenizer_that_truncates_and_pads_gives_the_same_tokens_and_is_told_o
     assert "foreign.json: truncation and padding ignored" in progress.said[0]
 
 
+@pytest.mark.slow
 def test_a_wide_vocabulary_needs_32_bits(tmp_path):
     letters = str.maketrans("0123456789", "abcdefghij")
     names = "".join(f"{number * 7919 % 10**6:06} " for number in range(80_000)).translate(letters)
@@ -299,6 +300,7 @@ def kill_once(out: Path, chunks: int) -> None:
     process.communicate()
 
 
+@pytest.mark.slow
 def test_killed_at_any_instant_it_continues_to_the_same_bytes(tmp_path):
     undisturbed, killed = drive(tmp_path / "undisturbed"), tmp_path / "killed"
     assert undisturbed.wait() == 0

@@ -93,7 +93,7 @@ def test_without_the_hub_it_fails_at_once_with_the_fix(tmp_path, variables, revi
         [sys.executable, "-c", code], env={**os.environ, "HF_HOME": str(tmp_path), **variables},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15, "nothing is tried again and again"
     assert "DataError: cannot fetch openwebtext" in outcome.stderr
     assert "on a machine with internet and copy the folder, or give local files: oelm prepare FILE" in outcome.stderr
 

@@ -207,7 +207,9 @@ def test_what_was_saved_before_the_divergence_is_intact(tmp_path: Path, monkeypa
     assert timeless_events(tmp_path / "run") == timeless_events(tmp_path / "straight")
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "code"), [pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow), (signal.SIGINT, 130)]
+)
 def test_a_signal_saves_at_once_and_the_run_resumes_to_the_same_result(tmp_path: Path, number: int, code: int) -> None:
     settings = {"method": "oelm+until=150", "steps": 300, "save_every": 300, "log_every": 1, "validate_every": 300}
     files, command = RunFolder(tmp_path / "run"), flags(**settings, out_dir=tmp_path / "run")
@@ -247,6 +249,7 @@ def _slow_validation(config: RunConfig, folder: Path) -> None:
     trained(config, folder)
 
 
+@pytest.mark.slow
 def test_the_heart_beats_through_a_long_validation_and_a_second_process_is_refused(tmp_path: Path) -> None:
     config, files = tiny_config(steps=3, validate_every=3), RunFolder(tmp_path)
     run, beats, refused = running(_slow_validation, config, tmp_path), set(), None

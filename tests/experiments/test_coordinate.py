@@ -313,6 +313,7 @@ def test_unknown_is_waiting(tmp_path: Path) -> None:
     assert started_in(tmp_path) == ["run"]
 
 
+@pytest.mark.slow
 def test_what_an_older_version_left_is_resumed(tmp_path: Path) -> None:
     """Its claims had other fields and its state no host."""
     run = toy_run(tmp_path, "run", **BRIEF)

@@ -25,7 +25,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Two methods, trained for 20 steps in float64."""
     folder = tmp_path_factory.mktemp("runs")
     for method in ("baseline", "oelm-core"):
-        trained(tiny_config(method, precision=Precision.FLOAT64, validation_sequences=10_000), folder / method)
+        trained(
+            tiny_config(method, precision=Precision.FLOAT64, validation_sequences=10_000, validate_every=20),
+            folder / method,
+        )
     return {method: folder / method for method in ("baseline", "oelm-core")}
 
 

@@ -142,7 +142,13 @@ def finished(config_request: FinetuneRequest, out: Path) -> Record:
 
 @pytest.mark.parametrize(
     ("model", "method"),
-    [("bert", "oelm-qr"), ("gpt2", "oelm"), ("t5", "oelm-polar+matched"), ("bart", "keep"), ("bert", "baseline")],
+    [
+        ("bert", "oelm-qr"),
+        ("gpt2", "oelm"),
+        pytest.param("t5", "oelm-polar+matched", marks=pytest.mark.slow),
+        pytest.param("bart", "keep", marks=pytest.mark.slow),
+        ("bert", "baseline"),
+    ],
 )
 def test_every_architecture_trains_freezes_and_is_evaluated_once(
     folder: Path, tmp_path: Path, model: str, method: str
@@ -178,6 +184,7 @@ def test_comparators_are_arms_like_others(folder: Path, tmp_path: Path, model: s
     assert not any("lora" in name for name in plain.state_dict())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "method"), [("gpt2", "keep+shift+gain+rank=2+qk-lr=0.3"), ("bert", "oelm-core")])
 def test_extras_are_counted_trained_and_exported(folder: Path, tmp_path: Path, model: str, method: str) -> None:
     config = resolve_finetune(request(folder, model=str(folder / model), method=method, epochs=0.5))
@@ -222,6 +229,7 @@ def answers(folder: Path, kind: Answers, label: str, **changes: object) -> Finet
     return request(folder, source=source, max_target_length=8, **changes)
 
 
+@pytest.mark.slow
 def test_numbers_are_learnt_and_exported(answered: Path, tmp_path: Path) -> None:
     wanted = answers(answered, Answers.NUMBERS, "share", method="oelm", epochs=6)
     record = finished(wanted, tmp_path / "run")
@@ -242,6 +250,7 @@ def test_numbers_are_learnt_and_exported(answered: Path, tmp_path: Path) -> None
         subject_of(resolve_finetune(answers(answered, Answers.NUMBERS, "praise")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["t5", "bart"])
 def test_texts_are_written_by_encoder_decoders(answered: Path, tmp_path: Path, model: str) -> None:
     wanted = answers(answered, Answers.TEXTS, "praise", model=str(answered / model), method="keep", epochs=0.5)
@@ -259,6 +268,7 @@ def test_texts_are_written_by_encoder_decoders(answered: Path, tmp_path: Path, m
     assert torch.isfinite(subject.task.loss(exported, batch).total)
 
 
+@pytest.mark.slow
 def test_a_t5_is_drawn_from_its_config(tmp_path: Path) -> None:
     """The model of `experiments/cpu/seq2seq.yaml`: arms of one seed share what the method does not touch."""
     source = GeneratedTask(name="copy")
@@ -301,6 +311,7 @@ def test_a_pretrained_model_is_kept_by_default(folder: Path) -> None:
     assert resolve_finetune(scratch).method.name == "oelm"
 
 
+@pytest.mark.slow
 def test_it_learns(folder: Path, tmp_path: Path) -> None:
     record = finished(request(folder, method="oelm", epochs=6), tmp_path)
     assert record.evaluations[0].measures["accuracy"] > 0.9
@@ -335,6 +346,7 @@ def test_killed_and_resumed_it_ends_the_same(folder: Path, tmp_path: Path) -> No
     assert resumed.evaluations == whole.evaluations
 
 
+@pytest.mark.slow
 def test_our_gpt_from_a_run_and_from_scratch(folder: Path, tmp_path: Path) -> None:
     pretrained = trained(tiny_config("oelm-core"), tmp_path / "gpt")
     from_run = finished(request(folder, model=str(tmp_path / "gpt"), max_length=16), tmp_path / "from-run")
@@ -501,6 +513,7 @@ def test_two_processes_are_one_that_accumulates(folder: Path, tmp_path: Path) ->
     assert together.result.loss == pytest.approx(alone.result.loss, rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 def test_a_plan_counts_what_the_run_will_count(folder: Path, tmp_path: Path, model: str) -> None:
     """The data and the model are here, so that the plan and the run can be compared; the plan only reads shapes."""

@@ -191,8 +191,8 @@ def test_a_worker_holds_its_gpu_and_sees_no_other(server: Server, tmp_path: Path
     (job,) = launcher.submit([tmp_path / "run"], 1)
     assert job.device == "gpu 0"
     assert is_locked(places / "GPU-a.lock")
-    variables = Path(f"/proc/{job.id.split('/')[1]}/environ").read_bytes().split(b"\0")
-    assert b"CUDA_VISIBLE_DEVICES=GPU-a" in variables
+    variables = Path(f"/proc/{job.id.split('/')[1]}/environ")  # empty until the process is Python's
+    until(lambda: b"CUDA_VISIBLE_DEVICES=GPU-a" in variables.read_bytes().split(b"\0"))
     successor = LocalLauncher(GpuSlots(watch(server, seconds=0), total=2))
     assert successor.state(job) is JobState.ALIVE, "another coordinator can ask about it"
     until(lambda: launcher.state(job) is JobState.ENDED)

@@ -39,6 +39,7 @@ def test_the_lowest_loss_wins(tmp_path: Path) -> None:
     assert {trial.lr: trial.loss for trial in choice.trials} == losses
 
 
+@pytest.mark.slow
 def test_the_edge_of_the_grid_is_flagged(tmp_path: Path) -> None:
     runs = trials(tmp_path, [1e-6, 1e-5, 1e-4])
     for run in runs:
@@ -95,6 +96,7 @@ def test_a_grid_is_extended_below_too_and_not_while_it_runs(tmp_path: Path) -> N
     assert len(trials(tmp_path, grid)) == 2, "nobody asked for it"
 
 
+@pytest.mark.slow
 def test_a_best_rate_between_others_extends_nothing(tmp_path: Path) -> None:
     grid = [1e-5, 1e-2, 10.0]
     for run in trials(tmp_path, grid, extend=2):

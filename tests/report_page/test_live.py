@@ -265,6 +265,7 @@ def test_a_port_in_use_is_an_error_with_a_fix(server: PageServer, tmp_path: Path
         PageServer(page_of(tmp_path), server.server_address[1])
 
 
+@pytest.mark.slow
 def test_the_command_serves_until_ctrl_c(tmp_path: Path) -> None:
     finish(tmp_path / "runs", "baseline", (2.5, 2.6))
     command = [sys.executable, "-m", "oelm", "report", str(tmp_path / "runs"), "--serve", "--port", "0"]

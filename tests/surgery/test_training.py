@@ -62,7 +62,7 @@ def snapshot(model: nn.Module) -> dict[str, torch.Tensor]:
     return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
 
 
-@pytest.mark.parametrize("name", ["bert", "gpt2"])
+@pytest.mark.parametrize("name", ["bert", pytest.param("gpt2", marks=pytest.mark.slow)])
 def test_under_the_trainer(name: str, tmp_path) -> None:
     model = tiny(name).float()
     audit = convert(model, "oelm")
@@ -94,6 +94,7 @@ def test_under_the_trainer(name: str, tmp_path) -> None:
         assert torch.equal(other.get_parameter(tensor), before[tensor])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("converted_first", [True, False])
 def test_a_checkpoint_of_another_model_is_refused_before_memory_is_touched(converted_first: bool, tmp_path) -> None:
     """Split GPT-2 trains as many tensors as plain GPT-2, and torch loads moments by position: no shape is checked."""
@@ -105,6 +106,7 @@ def test_a_checkpoint_of_another_model_is_refused_before_memory_is_touched(conve
         resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bert", "gpt2"])
 def test_the_callback_checks_resumes_and_audits(name: str, tmp_path) -> None:
     model = tiny(name).float()
@@ -145,6 +147,7 @@ def test_the_callback_notices_what_moves(tmp_path) -> None:
     assert json.loads((tmp_path / "freeze_audit.json").read_text())["moved"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["keep+until=2", "oelm+from=2", "keep+every=2", "keep+thaw=1..3"])
 def test_the_callback_keeps_calendars(method: str, tmp_path) -> None:
     """What moves in which step is what the calendar says, also after a resume."""
@@ -234,6 +237,7 @@ def test_an_adapter_on_frozen_queries_is_refused_at_the_start(tmp_path) -> None:
         trainer(adapted, tmp_path, "bert", 2, FreezeCallback()).train()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Could not find a config file:UserWarning")
 def test_peft_under_the_trainer_is_saved_resumed_and_reloaded(tmp_path) -> None:
     def adapted(seed: int = 0) -> nn.Module:

@@ -69,6 +69,7 @@ def _hold(path: Path, config: RunConfig) -> None:
         time.sleep(60)
 
 
+@pytest.mark.slow
 def test_a_lock_keeps_others_out_and_dies_with_its_holder(tmp_path: Path) -> None:
     config = tiny_config()
     holder = running(_hold, tmp_path / "run", config)
