@@ -53,6 +53,7 @@ def test_two_seeds_are_not_called_clean() -> None:
 def test_an_arm_whose_control_is_not_planned_is_named() -> None:
     expected = [("oelm-core", "baseline+shift+gain", ConfoundKind.NO_CONTROL, "oelm-core")]
     assert kinds(plan("oelm-core")) == expected
+    assert kinds(plan("baseline+shift+gain", "oelm-core")) == [], "an equipped baseline is a control itself"
 
 
 def test_rates_that_will_be_tuned_alike_are_none_whatever_stands_in_for_them() -> None:

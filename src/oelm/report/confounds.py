@@ -10,7 +10,7 @@ from enum import StrEnum
 from itertools import combinations
 
 from oelm.config.method import From
-from oelm.config.methods import CARRIED, carried, control_of
+from oelm.config.methods import CARRIED, carried, control_of, parse_method
 from oelm.config.run import RunConfig
 from oelm.config.study_role import Tuning
 from oelm.report.arms import (
@@ -19,6 +19,7 @@ from oelm.report.arms import (
     choose_control,
     differing_settings,
     is_of_method,
+    is_same_method,
     planned_arms,
     setting_name,
     setting_value,
@@ -124,7 +125,7 @@ def planned_confounds(configs: Sequence[RunConfig], names: Sequence[str] | None 
     lone = [
         PlannedConfound(arm.label, control_of(arm.method), Confound(ConfoundKind.NO_CONTROL, arm.label))
         for arm in arms
-        if not arm.is_reference and choose_control(arm, arms) is None
+        if not is_same_method(arm.method, parse_method(control_of(arm.method))) and choose_control(arm, arms) is None
     ]
     gaps = [PlannedConfound(gap.one.label, gap.other.label, gap.confound) for gap in scale_gaps(arms)]
     return (*lone, *found, *gaps)
