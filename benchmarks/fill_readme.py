@@ -49,6 +49,43 @@ def reliability() -> str:
     return "\n".join(["| tried | times | what got through |", "|---|---:|---|", *rows])
 
 
+WAYS = {
+    "baseline": "everything trained",
+    "keep": "Q and K frozen as they are (`keep`)",
+    "oelm-exact+equal": "Q and K made orthogonal, rows of equal length (`oelm-exact+equal`)",
+    "oelm-polar+matched": "nearest orthogonal Q and K (`oelm-polar+matched`)",
+    "oelm-qr+matched": "orthogonal Q and K by QR (`oelm-qr+matched`)",
+    "oelm": "fresh orthogonal Q and K (`oelm`)",
+    "lora": "LoRA on Q and V, rank 8 (`lora`)",
+    "bitfit": "biases only (`bitfit`)",
+    "frozen-embeddings": "embeddings frozen (`frozen-embeddings`)",
+    "top-layers": "the top two of six layers (`top-layers`)",
+    "blind": "attention that looks nowhere (`blind`)",
+}
+
+
+def ways_to_finetune() -> str:
+    """Quality of the SST-2 study beside trained weights, memory and time of a step."""
+    (group,) = report_runs([RESULTS / "sst2-confirmation"]).groups
+    speed = {row["name"]: row for row in read_json(RESULTS / "bench" / "minilm.json")["steps"][0]["rows"]}
+    found = {row.arm.label: row for row in group.findings if row.measure.name == "accuracy"}
+    lines = [
+        "| what is trained | accuracy, % | points to all trained | weights trained | MB of memory | step time |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for name, words in WAYS.items():
+        row, cost = found[name], speed.get(name)
+        points = "" if row.estimate is None else f"{100 * row.estimate.value:+.2f}"
+        if row.estimate is not None and row.estimate.ends is not None:
+            points += " ({:+.2f} to {:+.2f})".format(*(100 * end for end in row.estimate.ends))
+        memory = f"{cost['peak_bytes'] / 1e6:,.0f}" if cost else ""
+        ratio = cost and cost["ratio"]
+        time = f"{ratio['median']:.2f} ({ratio['low']:.2f} to {ratio['high']:.2f})" if ratio else "1" if cost else ""
+        trained = f"{row.arm.ever_trained:,}"
+        lines.append(f"| {words} | {100 * row.mean:.2f} | {points} | {trained} | {memory} | {time} |")
+    return "\n".join(lines)
+
+
 STUDIES: dict[str, Callable[[], str]] = {
     "oelm compare results/quickstart --format md": quickstart,
     "oelm compare results/tinystories --format md": tinystories,
@@ -67,6 +104,8 @@ def region(command: str) -> str:
         return region(command.removesuffix(ONLY_TABLE)).partition("<details>")[0]
     if command == "every key of a study file":
         return reference()
+    if command == "ways to fine-tune":
+        return ways_to_finetune()
     if command == "make fuzz faults":
         return reliability()
     if command in STUDIES:

@@ -165,6 +165,19 @@ def test_a_damaged_tokenizer_is_named_by_export(copy: Path, tmp_path: Path) -> N
     assert "tokenizer.json" in refused("export", copy, "--out", tmp_path / "out")
 
 
+def test_an_export_that_does_not_fit_leaves_nothing_half_done(finished: Path, tmp_path: Path) -> None:
+    """RLIMIT_FSIZE: the weights do not fit, everything smaller does."""
+    export = ["export", str(finished), "--out", str(tmp_path / "exported")]
+    ended = started(export, limit_bytes=30_000).ended()
+    *_, last = ended.err.strip().splitlines()  # after transformers' own progress bar
+    assert ended.code == 2, ended
+    assert "Traceback" not in ended.err
+    assert last.startswith("error: cannot write")
+    assert "File too large" in last
+    assert not (tmp_path / "exported").exists()
+    assert started(export).ended().code == 0
+
+
 def test_tokens_beyond_the_vocabulary(tmp_path: Path) -> None:
     folder = tmp_path / "tokens"
     shutil.copytree(tokens(), folder)
