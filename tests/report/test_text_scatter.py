@@ -9,8 +9,9 @@ import pytest
 from rich.console import Console
 
 from oelm.config.record import Record, TextBlocks
+from oelm.report import numerals
 from oelm.report.contrasts import text_contrast
-from oelm.report.findings import Finding
+from oelm.report.findings import Finding, TextScatter
 from oelm.report.groups import build_report
 from oelm.report.texts import Language
 from oelm.report.write_html import as_html
@@ -181,6 +182,14 @@ def test_records_without_blocks_are_written_as_before(language: Language) -> Non
         assert MOVES[language] not in text
         assert COLUMN[language] not in text
         assert "±" not in text
+
+
+@pytest.mark.parametrize(
+    ("factor", "text"),
+    [(1.0, "±0 %"), (1.00034, "±0.034 %"), (1.0047, "±0.47 %"), (1.012, "±1.2 %"), (2.5, "±150 %"), (math.inf, "±∞ %")],
+)
+def test_the_figure_has_the_digits_that_matter(factor: float, text: str) -> None:
+    assert numerals.text_scatter(TextScatter(factor, 0.95, 20, exceeds_seeds=False)) == text
 
 
 def test_the_sentence_and_the_json_have_the_figure() -> None:

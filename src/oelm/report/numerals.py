@@ -53,8 +53,10 @@ def interval(estimate: Estimate | None, measure: Measure) -> str:
 
 
 def text_scatter(found: TextScatter | None) -> str:
-    """`±1.2 %`; a dash where it is not known."""
-    return NOTHING if found is None else f"±{rough_percent(found.share)}"
+    """`±1.2 %`, `±0.034 %`; a dash where it is not known."""
+    if found is None:
+        return NOTHING
+    return f"±{100 * found.share:.2g} %" if found.share < 0.01 else f"±{rough_percent(found.share)}"
 
 
 def criterion(limit: float, measure: Measure, say: Texts) -> str:

@@ -270,7 +270,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     "text_moves": (
         "Another validation text of this kind would move the ratio by {by} ({interval} over {blocks} blocks of whole "
         "documents, with these seeds).",
-        "换一段同类的验证文本，比值会变动 {by}（对 {blocks} 个由完整文档组成的文本块的{interval}，种子不变）。",
+        "换一段同类的验证文本，比值会变动 {by}（对 {blocks} 个由完整文档组成的文本块的 {interval}，种子不变）。",
     ),
     "text_exceeds_seeds": (
         " That is more than other seeds would: the verdict holds for this validation text.",
