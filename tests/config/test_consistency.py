@@ -10,7 +10,7 @@ from oelm.base.errors import CheckpointError
 from oelm.base.files import write_json
 from oelm.config.consistency import contradiction, disagreement
 from oelm.config.original_study import original_records
-from oelm.config.record import Record
+from oelm.config.record import Record, TextBlocks
 from oelm.config.study_role import Choice, StudyRole, Trial, Tuning
 from oelm.report.record_files import load_records, read_record
 from report.records import finetuned, make_arm, make_config, make_record
@@ -27,6 +27,15 @@ def tuned(**choice: Any) -> Record:
     return make_record(make_config("oelm", 0, lr=3e-3, study=role), 2.6)
 
 
+BLOCKS = TextBlocks(tokens=(10, 30, 60), losses=(20.0, 90.0, 150.0))
+"""A loss of 260 / 100."""
+
+
+def with_text() -> Record:
+    record = make_record(make_config("oelm", 0), 2.6)
+    return record.model_copy(update={"result": record.result.model_copy(update={"text": BLOCKS})})
+
+
 SOUND = {
     "plain": make_record(make_config("oelm", 0), 2.6),
     "longer": make_record(make_config("oelm", 0, steps=450), 2.6),
@@ -34,6 +43,7 @@ SOUND = {
     "thawed": make_record(make_config("oelm+until=0.5", 0), 2.6, later=65_536),
     "tuned": tuned(),
     "refined": tuned(lr=3e-3, best=1e-3, by="vertex"),
+    "text": with_text(),
     "classified": finetuned("oelm", (0.9,))[0],
 }
 
@@ -67,6 +77,12 @@ CONTRADICTIONS: dict[str, tuple[str, Callable[[Values], object], str]] = {
     "best": ("plain", part("result", best_loss=1.0), "its best loss 1.0 .* is not the lowest of its curve"),
     "perplexity": ("plain", part("result", "measures", perplexity=12.0), "its perplexity 12.0 does not follow"),
     "bits": ("plain", part("result", "measures", bits_per_byte=0.9), "its bits_per_byte 0.9 does not follow"),
+    "blocks of text": (
+        "text",
+        part("result", "text", losses=[20.0, 90.0, 150.001]),
+        r"its loss 2.6 is not that of its blocks of text \(2.6000",
+    ),
+    "tokens of blocks": ("text", part("result", "text", tokens=[10, 30, 50]), "its loss 2.6 is not that of its blocks"),
     "rate": ("tuned", part("config", "study", "tuning", grid=[1e-3, 1e-2]), "0.003 is not in the grid"),
     "chosen rate": ("refined", part("config", "study", "tuning", "choice", lr=5e-3), "is not the chosen one, 0.005"),
     "best rate": ("refined", part("config", "study", "tuning", "choice", best=2e-3), "0.002 was not tried"),

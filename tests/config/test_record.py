@@ -15,6 +15,7 @@ from oelm.config.record import (
     FreezeEvent,
     Record,
     StepEvent,
+    TextBlocks,
     ValidationEvent,
     WeightCounts,
     opened,
@@ -28,6 +29,7 @@ STEP = StepEvent(
     step=10, tokens=80, loss=2.5, lr=1e-3, gradient_norm=1.0, seconds=1.0, step_seconds=0.1, tokens_per_second=800.0
 )
 VALIDATION = ValidationEvent(step=10, tokens=80, loss=2.5, measures={"perplexity": 12.2}, seconds=2.0)
+LAST = VALIDATION.model_copy(update={"text": TextBlocks(tokens=(3, 5), losses=(7.5, 12.5))})
 FREEZE = FreezeEvent(step=5, frozen=1, frozen_weights=16, thawed=("a", "b"), newly_frozen=())
 
 
@@ -90,11 +92,21 @@ def test_a_record_of_another_format_is_refused() -> None:
             Record.model_validate({**values, **wrong})
 
 
-@pytest.mark.parametrize("event", [STEP, VALIDATION, FREEZE])
+@pytest.mark.parametrize("event", [STEP, VALIDATION, LAST, FREEZE])
 def test_events_are_told_apart_by_their_own_word(event: StepEvent | ValidationEvent | FreezeEvent) -> None:
     again = EVENTS.validate_json(event.model_dump_json())
     assert again == event
     assert type(again) is type(event)
+
+
+def test_what_has_no_blocks_of_text_does_not_mention_them() -> None:
+    assert '"text"' not in VALIDATION.model_dump_json()
+    assert "text" not in make_record(run_config(), 2.5).model_dump(mode="json")["result"]
+    assert LAST.text is not None
+    assert LAST.text.loss == 2.5
+    for tokens, losses in (((3, 5), (7.5,)), ((8,), (20.0,)), ((0, 8), (0.0, 20.0))):
+        with pytest.raises(ValidationError):
+            TextBlocks(tokens=tokens, losses=losses)
 
 
 def test_time_fields_are_fields() -> None:

@@ -567,8 +567,9 @@ def next_tokens(decoder: Path, **changes: object) -> FinetuneRequest:
 
 @pytest.mark.parametrize("method", ["keep", "lora", "baseline"])
 def test_a_language_model_is_finetuned_on_tokens(decoder: Path, tmp_path: Path, method: str) -> None:
-    record = finished(next_tokens(decoder, method=method), tmp_path / "run")
+    record = finished(next_tokens(decoder, method=method, holdout_examples=120), tmp_path / "run")
     assert (record.task, record.config.train.steps) == ("language-modelling", 6)
+    assert record.result.text.loss == pytest.approx(record.loss, rel=1e-9)
     assert record.audit.unchanged is not False
     assert record.result.measures["perplexity"] < 257
     assert record.result.loss < record.curve[0].loss

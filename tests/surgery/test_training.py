@@ -14,6 +14,7 @@ from oelm.base.errors import CheckpointError, ConfigError, FreezeError
 from oelm.base.runtime import Runtime
 from oelm.config.run import OptimConfig, Precision
 from oelm.method.freezing import chosen, frozen_names
+from oelm.surgery.causal_model import next_token_loss, next_token_losses
 from oelm.surgery.conversion import check_frozen, weight_table
 from oelm.surgery.convert import convert
 from oelm.surgery.storage import load, save
@@ -263,6 +264,17 @@ def test_peft_under_the_trainer_is_saved_resumed_and_reloaded(tmp_path) -> None:
     convert(base, "oelm")
     plain = peft.PeftModel.from_pretrained(base, tmp_path / "adapter").eval()
     assert disagreement(logits(plain, "bert"), logits(model.eval(), "bert")) < 1e-5
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_losses_of_tokens_are_those_whose_sum_is_trained_on(dtype: torch.dtype) -> None:
+    """To the bit: a validation that keeps them apart reports the same loss."""
+    model, tokens_BT = tiny("gpt2").to(dtype), torch.arange(4 * 17).view(4, 17) * 5 % VOCABULARY
+    total, losses_N = next_token_losses(model, tokens_BT[:, :-1], tokens_BT[:, 1:])
+    assert torch.equal(total, next_token_loss(model, tokens_BT[:, :-1], tokens_BT[:, 1:]))
+    assert losses_N.shape == (64,)
+    assert losses_N.sum().item() == pytest.approx(total.item(), rel=1e-5)
+    assert losses_N.std() > 0.1
 
 
 def test_in_the_engine() -> None:

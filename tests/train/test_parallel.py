@@ -127,7 +127,7 @@ def test_a_run_under_torchrun_saves_when_asked_and_ends_like_one_process(tmp_pat
 
 @pytest.mark.slow
 def test_a_run_of_one_process_goes_on_with_two(tmp_path: Path) -> None:
-    settings = {"method": "oelm+every=2", "steps": 30, "save_every": 10}
+    settings = {"method": "oelm+every=2", "steps": 30, "save_every": 10, "validation_sequences": 120}
     trained(tiny_config(**settings), tmp_path / "one")  # type: ignore[arg-type]
     trained(tiny_config(**settings), tmp_path / "two")  # type: ignore[arg-type]
     (tmp_path / "two" / "record.json").unlink()
@@ -135,6 +135,9 @@ def test_a_run_of_one_process_goes_on_with_two(tmp_path: Path) -> None:
     for run in parallel([*flags(**settings, out_dir=tmp_path / "two", batch_size=1), "--resume"]):
         ended = run.ended()
         assert ended.code == 0, ended.err
-    losses = [RunFolder(tmp_path / name).record().result.loss for name in ("one", "two")]
-    assert losses[1] == pytest.approx(losses[0], rel=1e-4)
+    one, two = (RunFolder(tmp_path / name).record().result for name in ("one", "two"))
+    assert two.loss == pytest.approx(one.loss, rel=1e-4)
+    assert two.text.tokens == one.text.tokens
+    assert two.text.losses == pytest.approx(one.text.losses, rel=1e-3)
+    assert two.text.loss == pytest.approx(two.loss, rel=1e-9)
     assert len(last_weights(tmp_path / "one")) == len(last_weights(tmp_path / "two"))

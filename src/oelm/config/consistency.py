@@ -22,7 +22,7 @@ def contradiction(record: Record) -> str | None:
     """
     if record.reported is not None:
         return None
-    checks = (_settings, _curve, _measures, _rate, _freezing, _evaluations)
+    checks = (_settings, _curve, _measures, _text, _rate, _freezing, _evaluations)
     return next((found for check in checks for found in check(record)), None)
 
 
@@ -84,6 +84,13 @@ def _measures(record: Record) -> Iterator[str]:
     for name, value in expected.items():
         if name in figures and not math.isclose(figures[name], value, rel_tol=_EQUAL):
             yield f"its {name} {figures[name]} does not follow from its loss {loss}"
+
+
+def _text(record: Record) -> Iterator[str]:
+    loss, text = record.result.loss, record.result.text
+    assert loss is not None, "a record of ours has one"
+    if text is not None and not math.isclose(text.loss, loss, rel_tol=_EQUAL):
+        yield f"its loss {loss} is not that of its blocks of text ({text.loss})"
 
 
 def _rate(record: Record) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -36,8 +37,32 @@ class StepEvent(GrownSettings):
     """So far: steps that changed nothing, because of an overflow in float16 or as bad steps."""
 
 
-class ValidationEvent(Settings):
+class TextBlocks(Settings):
+    """The last validation by blocks of the text, each of whole documents: how many tokens, and their summed loss.
+
+    The tokens are the same for every model that reads this text in windows of one length.
+    """
+
+    tokens: tuple[Annotated[int, Field(gt=0)], ...]
+    losses: tuple[float, ...]
+    """In nats, to eleven digits."""
+
+    @model_validator(mode="after")
+    def _are_pairs(self) -> Self:
+        if len(self.tokens) != len(self.losses) or len(self.tokens) < 2:
+            raise ValueError(f"{len(self.losses)} losses for {len(self.tokens)} blocks of text; there are 2 or more")
+        return self
+
+    @property
+    def loss(self) -> float:
+        """Nats per token of the whole text."""
+        return math.fsum(self.losses) / sum(self.tokens)
+
+
+class ValidationEvent(GrownSettings):
     """The task's measures on the fixed validation set after `step` updates; `loss` is always among them."""
+
+    later: ClassVar[frozenset[str]] = frozenset({"text"})
 
     event: Literal["validation"] = "validation"
     step: int
@@ -45,6 +70,8 @@ class ValidationEvent(Settings):
     loss: float
     measures: dict[str, float]
     seconds: float
+    text: TextBlocks | None = None
+    """Of the last step only, where the validation set is a text of several documents."""
 
 
 class FreezeEvent(Settings):
@@ -238,11 +265,13 @@ class CurvePoint(Settings):
     train_loss: float | None
 
 
-class Result(Settings):
+class Result(GrownSettings):
     """The result of a run is its last step; the best checkpoint is kept for use and shown as such.
 
     Of a reported run, what is None was not reported.
     """
+
+    later: ClassVar[frozenset[str]] = frozenset({"text"})
 
     loss: float | None
     measures: dict[str, float]
@@ -251,6 +280,8 @@ class Result(Settings):
     best_loss: float | None
     checkpoint: Literal["last", "best", "unknown"] = "last"
     """Which one the figures are of: always the last of a run of ours."""
+    text: TextBlocks | None = None
+    """None in records from before it was kept, and where the validation set is no text of several documents."""
 
 
 class Evaluation(Settings):

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from oelm.base.errors import DataError
 from oelm.base.streams import stream_seed
+from oelm.data.text_blocks import block_ends
 
 Tokens = npt.NDArray[np.unsignedinteger[Any]]
 Indices = npt.NDArray[np.int64]
@@ -80,11 +81,14 @@ def _ends_of_documents(tokens: Tokens, start: int, end_of_text: int) -> Iterator
 class ValidationWindows:
     """The fixed validation set: the first windows of the split, one behind the other, at most `limit`."""
 
-    def __init__(self, tokens: Tokens, *, context: int, limit: int) -> None:
+    def __init__(self, tokens: Tokens, *, context: int, limit: int, end_of_text: int | None = None) -> None:
+        """With the id that ends a document, the targets also have blocks."""
         _require_one_window(tokens, context, split="validation")
         self.tokens = tokens
         self.context = context
         self._count = min(limit, (len(tokens) - 1) // context)
+        targets = tokens[1 : self._count * context + 1]
+        self._block_ends = np.empty(0, np.int64) if end_of_text is None else block_ends(targets, end_of_text)
 
     def __len__(self) -> int:
         return self._count
@@ -95,6 +99,16 @@ class ValidationWindows:
         if places.size and not 0 <= places.min() <= places.max() < len(self):
             raise IndexError(f"validation windows are 0 to {len(self) - 1}, asked for {places.min()} to {places.max()}")
         return _gather(self.tokens, places * self.context, self.context)
+
+    @property
+    def block_tokens(self) -> Indices:
+        """How many targets each block of the text has; empty for a text of too few documents."""
+        return np.diff(self._block_ends, prepend=0)
+
+    def blocks(self, indices: npt.ArrayLike) -> Indices | None:
+        """The block of every target of these windows (B, T); None for a text of too few documents."""
+        places_BT = np.asarray(indices, np.int64)[:, None] * self.context + np.arange(self.context)
+        return np.searchsorted(self._block_ends, places_BT, side="right") if len(self._block_ends) else None
 
 
 def _gather(tokens: Tokens, starts: Indices, context: int) -> Indices:

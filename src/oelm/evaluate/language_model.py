@@ -11,7 +11,6 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from oelm.model.gpt import GPT
-from oelm.model.head import token_losses
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +51,7 @@ class LanguageModel:
         """-log p(target) at every place (B, T), in float32 at least, on the CPU in float64."""
         tokens_BT, targets_BT = tokens_BT.to(self.device), targets_BT.to(self.device)
         if isinstance(self.module, GPT):
-            x_ND = self.module.encode(tokens_BT).flatten(0, 1)
-            losses_N = token_losses(x_ND, self.module.token_embedding.weight, targets_BT.flatten())
-            return losses_N.view(targets_BT.shape).cpu().double()
+            return self.module.token_losses(tokens_BT, targets_BT).view(targets_BT.shape).cpu().double()
         logits_BTV = self.logits(tokens_BT)
         return F.cross_entropy(logits_BTV.transpose(1, 2), targets_BT, reduction="none").cpu().double()
 

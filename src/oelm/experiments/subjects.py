@@ -26,7 +26,7 @@ from oelm.model.initialise import initialise, measure_geometry
 from oelm.model.ledger import count_flops, weight_table
 from oelm.tasks.classification import Classification
 from oelm.tasks.labelled_batches import LabelledBatches
-from oelm.tasks.language_modelling import LanguageModelling, SummedLoss, own_loss
+from oelm.tasks.language_modelling import LanguageModelling, SummedLoss, TokenLosses, own_loss, own_token_losses
 from oelm.tasks.probing import Probing
 from oelm.tasks.regression import Regression
 from oelm.tasks.sequence_to_sequence import SequenceToSequence
@@ -91,7 +91,7 @@ def _language_model(config: RunConfig, size: GPTConfig, data_config: DataConfig)
 
 def _pretrained_language_model(config: RunConfig, pretrained: HuggingFaceModel, data_config: DataConfig) -> Subject:
     from oelm.surgery import converted_geometry
-    from oelm.surgery.causal_model import converted_causal, next_token_loss
+    from oelm.surgery.causal_model import converted_causal, next_token_loss, next_token_losses
     from oelm.surgery.comparators import tuned
     from oelm.surgery.conversion import weight_table as converted_table
 
@@ -99,7 +99,7 @@ def _pretrained_language_model(config: RunConfig, pretrained: HuggingFaceModel, 
     model, _ = converted_causal(pretrained, config.method, config.seed)
     measured = converted_geometry.measure_geometry(model)
     table = tuned(model, converted_table(model), config.method.comparator, config.seed)
-    task = language_modelling(config, data, next_token_loss)
+    task = language_modelling(config, data, next_token_loss, next_token_losses)
     rates = measure_flops(
         model,
         task,
@@ -121,7 +121,12 @@ def _pretrained_language_model(config: RunConfig, pretrained: HuggingFaceModel, 
     )
 
 
-def language_modelling(config: RunConfig, data: TokenFolder, summed_loss: SummedLoss = own_loss) -> LanguageModelling:
+def language_modelling(
+    config: RunConfig,
+    data: TokenFolder,
+    summed_loss: SummedLoss = own_loss,
+    token_losses: TokenLosses = own_token_losses,
+) -> LanguageModelling:
     """The task on token files: our GPT reads its context at once, a pre-trained model the data's window."""
     assert isinstance(config.data, DataConfig)
     context = config.model.context if isinstance(config.model, GPTConfig) else config.data.window
@@ -129,11 +134,17 @@ def language_modelling(config: RunConfig, data: TokenFolder, summed_loss: Summed
     train, valid = config.train, data.manifest.valid
     return LanguageModelling(
         TokenBatches(data.train, context=context, seed=config.seed),
-        ValidationWindows(_validated(data, train.validation_half), context=context, limit=train.validation_sequences),
+        ValidationWindows(
+            _validated(data, train.validation_half),
+            context=context,
+            limit=train.validation_sequences,
+            end_of_text=data.manifest.tokenizer.end_of_text,
+        ),
         sequences_per_step=train.sequences_per_step,
         validation_batch=train.batch_size,
         bytes_per_token=valid.text_bytes / valid.tokens,
         summed_loss=summed_loss,
+        token_losses=token_losses,
     )
 
 

@@ -21,7 +21,7 @@ from oelm.model.attention import Attention, LayerCache
 from oelm.model.blind import BlindAttention, BlindCache
 from oelm.model.embedding import look_up
 from oelm.model.feed_forward import feed_forward
-from oelm.model.head import summed_loss
+from oelm.model.head import summed_loss, token_losses
 from oelm.model.norm import norm
 
 Cache = list[LayerCache | BlindCache]
@@ -77,6 +77,11 @@ class GPT(nn.Module):
             return F.linear(x_BTD, embedding_VD)
         loss: Tensor = summed_loss(x_BTD.flatten(0, 1), embedding_VD, targets_BT.flatten())
         return loss
+
+    def token_losses(self, tokens_BT: Tensor, targets_BT: Tensor) -> Tensor:
+        """The loss of every target (B x T in one row), without gradients."""
+        x_ND = self.encode(tokens_BT).flatten(0, 1)
+        return token_losses(x_ND, self.token_embedding.weight, targets_BT.flatten())
 
     def encode(self, tokens_BT: Tensor, cache: Cache | None = None) -> Tensor:
         """The last layer's normed output (B, T, D): what the logits, or another head, are made of.

@@ -209,6 +209,8 @@ class Lane:
     lower: float | None
     upper: float | None
     seeds: tuple[SeedMark, ...]
+    other_text: str = ""
+    """By how much another text would move the estimate; empty where it is not known."""
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from statistics import fmean
 import numpy as np
 
 from oelm.base.errors import ConfigError
-from oelm.config.measure import CompareScale, Measure
-from oelm.config.record import Evaluation, Record
+from oelm.config.measure import LOSS, CompareScale, Measure
+from oelm.config.record import Evaluation, Record, TextBlocks
 from oelm.report.arms import NO_SETTING, Arm, choose_control, study_of
 from oelm.report.confounds import Confound, confounds_between
-from oelm.report.contrasts import CONFIDENCE, Floats, seeds_to_decide
+from oelm.report.contrasts import CONFIDENCE, Floats, seeds_to_decide, text_contrast
 from oelm.report.record_files import Registration, have_several_plans
 from oelm.report.verdicts import (
     PAIRS_FOR_VERDICT,
@@ -58,6 +58,26 @@ class Estimate:
     def is_adjusted(self) -> bool:
         """Whether the interval is wider than 95 % because several arms were tested."""
         return self.confidence > CONFIDENCE + 1e-9
+
+
+@dataclass(frozen=True)
+class TextScatter:
+    """How much a ratio would move with another validation text of the same kind, the seeds as they are.
+
+    Its interval over texts is ratio / factor to ratio * factor.
+    """
+
+    factor: float
+    confidence: float
+    """That of the interval over seeds, so that the two can be compared."""
+    blocks: int
+    exceeds_seeds: bool
+    """Whether it is wider than the interval over seeds."""
+
+    @property
+    def share(self) -> float:
+        """By what share of itself the ratio would move."""
+        return self.factor - 1
 
 
 @dataclass(frozen=True)
@@ -133,6 +153,8 @@ class Finding:
     estimate: Estimate | None = None
     shown: Estimate | None = None
     """The same on the measure's second scale."""
+    text: TextScatter | None = None
+    """What another text would change; None where the records do not tell."""
     verdict: Verdict = Verdict.NO_VERDICT
     confounds: tuple[Confound, ...] = ()
     missing: tuple[MissingRuns, ...] = ()
@@ -446,6 +468,7 @@ def _finding(asked: _Asked, arm: Arm, control: Arm | None, judgement: Judgement 
     withheld = _withheld(verdict, arm, control, asked.terms.plan, can_tell=can_tell)
     verdict = verdict if withheld is None else Verdict.NO_VERDICT
     few = control is not None and verdict is Verdict.NO_VERDICT and withheld is None
+    estimate = _estimate(judgement, measure) if judgement else None
     return Finding(
         measure=measure,
         on=on,
@@ -457,10 +480,11 @@ def _finding(asked: _Asked, arm: Arm, control: Arm | None, judgement: Judgement 
         also={name: fmean(values) for name, values in others.items() if values},
         examples=len(row.labels.split()) or None if row and measure.per == "example" else None,
         pairs=int(judgement.pairs) if judgement else 0,
-        estimate=_estimate(judgement, measure) if judgement else None,
+        estimate=estimate,
         shown=_scalar(judgement.shown, measure.shown_as)
         if judgement and judgement.shown and measure.shown_as
         else None,
+        text=_text_scatter(arm, control, measure, estimate) if control and estimate else None,
         verdict=verdict,
         confounds=confounds_between(arm, control) if control else (),
         missing=missing_runs(arm, control) if few and control else (),
@@ -469,6 +493,26 @@ def _finding(asked: _Asked, arm: Arm, control: Arm | None, judgement: Judgement 
         withheld=withheld,
         more_seeds=_more_seeds(judgement, asked.question) if judgement and verdict is Verdict.UNDECIDED else None,
     )
+
+
+def _text_scatter(arm: Arm, control: Arm, measure: Measure, estimate: Estimate) -> TextScatter | None:
+    """None for a measure that is not exp(validation loss), and unless every pair has the same blocks of text."""
+    if measure.logarithm != LOSS.name or measure.read_from != "validation":
+        return None
+    ours, theirs = _texts(arm), _texts(control)
+    both = [(ours[seed], theirs[seed]) for seed in ours if seed in theirs]
+    pairs = [(one, other) for one, other in both if one is not None and other is not None]
+    if not pairs or len(pairs) < len(both) or len({text.tokens for pair in pairs for text in pair}) > 1:
+        return None
+    tokens_K = np.array(pairs[0][0].tokens, np.float64)
+    differences_K = np.mean([np.subtract(one.losses, other.losses) for one, other in pairs], axis=0)
+    factor = exponential(float(text_contrast(differences_K, tokens_K).half_width(estimate.confidence)))
+    is_wider = estimate.ends is not None and estimate.ends[0] * factor > estimate.ends[1] / factor
+    return TextScatter(factor, estimate.confidence, len(tokens_K), is_wider)
+
+
+def _texts(arm: Arm) -> dict[int, TextBlocks | None]:
+    return {record.config.seed: record.result.text for record in arm.records}
 
 
 def _withheld(

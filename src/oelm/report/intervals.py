@@ -94,6 +94,7 @@ def _lane(found: Finding, axis: Axis, colours: Mapping[str, int], say: Texts) ->
         seeds=tuple(
             SeedMark(seed, text.text, place(found.pairs_by_seed[seed])) for seed, text in pairs_of(found).items()
         ),
+        other_text=say("other_text_by", by=numerals.text_scatter(found.text)) if found.text else "",
     )
 
 

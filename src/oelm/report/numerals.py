@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from oelm.config.measure import CompareScale, Measure
-from oelm.report.findings import Estimate
+from oelm.report.findings import Estimate, TextScatter
 from oelm.report.texts import Texts
 
 NOTHING = "–"
@@ -50,6 +50,13 @@ def interval(estimate: Estimate | None, measure: Measure) -> str:
         return NOTHING
     lower, upper = (on_scale(end, estimate.scale, measure) for end in estimate.ends)
     return f"{lower.text} – {upper.text}{upper.after}"
+
+
+def text_scatter(found: TextScatter | None) -> str:
+    """`±1.2 %`, `±0.034 %`; a dash where it is not known."""
+    if found is None:
+        return NOTHING
+    return f"±{100 * found.share:.2g} %" if found.share < 0.01 else f"±{rough_percent(found.share)}"
 
 
 def criterion(limit: float, measure: Measure, say: Texts) -> str:

@@ -13,7 +13,7 @@ from oelm.report.arms import Arm, short_float, weights_saved
 from oelm.report.attention_drawing import state_of
 from oelm.report.confounds import Confound, PlannedConfound, listed
 from oelm.report.contrasts import MOST_SEEDS
-from oelm.report.findings import LEARNT, Comparison, Estimate, Finding
+from oelm.report.findings import LEARNT, Comparison, Estimate, Finding, TextScatter
 from oelm.report.groups import Group, Report
 from oelm.report.record_files import Registration
 from oelm.report.study_views import ReportedPair, Trend
@@ -166,6 +166,8 @@ def finding_remarks(found: Finding, say: Texts) -> tuple[str, ...]:
         lower, upper = (numerals.on_scale(end, estimate.scale, found.measure).text for end in estimate.other)
         text = "own_interval" if estimate.model is Model.POOLED else "variances_differ"
         remarks.append(say(text, lower=lower, upper=upper))
+    if found.text is not None:
+        remarks.append(_text_remark(found, found.text, say))
     if found.verdict is Verdict.UNDECIDED:
         looks = found.terms.plan.looks if found.terms.plan else 1
         count = say("over", number=MOST_SEEDS) if found.more_seeds is None else found.more_seeds
@@ -178,6 +180,15 @@ def finding_remarks(found: Finding, say: Texts) -> tuple[str, ...]:
     if found.missing and found.arm.source == "measured":
         remarks.append(say("add_runs", commands=", ".join(_missing_commands(found))))
     return (*remarks, *arm_remarks(found.arm, say))
+
+
+def _text_remark(found: Finding, text: TextScatter, say: Texts) -> str:
+    """What another text would change, and which of the two chances the verdict does not cover."""
+    assert found.estimate is not None
+    interval = say("adjusted_interval" if found.estimate.is_adjusted else "plain_interval")
+    moved = say("text_moves", by=numerals.text_scatter(text), interval=interval, blocks=text.blocks)
+    holds = text.exceeds_seeds and found.verdict is not Verdict.NO_VERDICT
+    return moved + say("text_exceeds_seeds") if holds else moved
 
 
 def arm_remarks(arm: Arm, say: Texts) -> tuple[str, ...]:

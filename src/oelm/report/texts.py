@@ -267,6 +267,15 @@ TEXTS: dict[str, tuple[str, str]] = {
         "The arms scatter unequally, so the interval is from its own pairs; pooled: {lower} to {upper}.",
         "各组离散程度不一，故区间仅由其自身配对差值得出；合并估计为 {lower} 至 {upper}。",
     ),
+    "text_moves": (
+        "Another validation text of this kind would move the ratio by {by} ({interval} over {blocks} blocks of whole "
+        "documents, with these seeds).",
+        "换一段同类的验证文本，比值会变动 {by}（对 {blocks} 个由完整文档组成的文本块的 {interval}，种子不变）。",
+    ),
+    "text_exceeds_seeds": (
+        " That is more than other seeds would: the verdict holds for this validation text.",
+        "这大于更换种子的影响：判定只对这段验证文本成立。",
+    ),
     "withheld.incomplete": ("no verdict, because planned runs are missing", "不作判定，因为缺少计划内的运行"),
     "withheld.not-learnt": (
         "no verdict, because the control has hardly learnt anything",
@@ -551,6 +560,8 @@ TEXTS: dict[str, tuple[str, str]] = {
     "measured_by": ("measure", "指标"),
     "model_against": ("against", "相对于"),
     "text_interval": ("95 % over the text", "文本的 95 % 区间"),
+    "other_text": ("another text", "换一段文本"),
+    "other_text_by": ("another text {by}", "换一段文本 {by}"),
     "ablation": ("What each part is worth", "各部分的作用"),
     "ablation.lead": (
         "Each row changes one thing and compares {measure} after the change with that before. A row that is judged "

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Iterator
 
 from oelm.report.compose import compose
-from oelm.report.content import Cell, Content, Experiment, Forest, Section, Statement, Table
+from oelm.report.content import Cell, Content, Experiment, Forest, Lane, Section, Statement, Table
 from oelm.report.groups import Report
 from oelm.report.texts import Language, Texts
 
-SHORT = ("arm", "trained", "by_seed", "mean", "also", "best_checkpoint", "shown", "estimate", "interval", "verdict",
-         "flops_saved", "step_time")  # fmt: skip
+SHORT = ("arm", "trained", "by_seed", "mean", "also", "best_checkpoint", "shown", "estimate", "interval",
+         "other_text", "verdict", "flops_saved", "step_time")  # fmt: skip
 """The columns of the one table of a short report."""
 _FIGURES = ("arm", "learning_rate", "trained", "frozen", "absent", "by_seed", "mean", "best_checkpoint", "shown")
 _SPECIAL = str.maketrans({character: f"\\{character}" for character in "\\|*_<[#"})
@@ -78,10 +78,20 @@ def _forest(forest: Forest, say: Texts) -> Iterator[str]:
     for group in forest.groups:
         yield _escaped(group.heading)
         rows = [
-            (_code(lane.label), lane.estimate, lane.interval, " ".join(mark.text for mark in lane.seeds), lane.verdict)
+            (
+                _code(lane.label),
+                lane.estimate,
+                _interval(lane),
+                " ".join(mark.text for mark in lane.seeds),
+                lane.verdict,
+            )
             for lane in group.lanes
         ]
         yield _rows(headings, rows)
+
+
+def _interval(lane: Lane) -> str:
+    return f"{lane.interval}; {lane.other_text}" if lane.other_text else lane.interval
 
 
 def _section(section: Section) -> Iterator[str]:

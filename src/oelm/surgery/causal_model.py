@@ -84,9 +84,18 @@ def causal_tokenizer(folder: Path) -> tuple[Tokenizer, int, int]:
 
 def next_token_loss(model: nn.Module, tokens_BT: Tensor, targets_BT: Tensor) -> Tensor:
     """-sum log p(target), in float32 at least."""
+    return F.cross_entropy(_logits(model, tokens_BT).flatten(0, 1), targets_BT.flatten(), reduction="sum")
+
+
+def next_token_losses(model: nn.Module, tokens_BT: Tensor, targets_BT: Tensor) -> tuple[Tensor, Tensor]:
+    """The same sum, to the bit, and the loss of every target (B x T in one row)."""
+    log_p_NV, targets_N = F.log_softmax(_logits(model, tokens_BT).flatten(0, 1), -1), targets_BT.flatten()
+    return F.nll_loss(log_p_NV, targets_N, reduction="sum"), -log_p_NV.gather(1, targets_N[:, None])[:, 0]
+
+
+def _logits(model: nn.Module, tokens_BT: Tensor) -> Tensor:
     logits_BTV: Tensor = model(input_ids=tokens_BT, use_cache=False).logits
-    logits_BTV = logits_BTV.float() if logits_BTV.dtype in (torch.bfloat16, torch.float16) else logits_BTV
-    return F.cross_entropy(logits_BTV.flatten(0, 1), targets_BT.flatten(), reduction="sum")
+    return logits_BTV.float() if logits_BTV.dtype in (torch.bfloat16, torch.float16) else logits_BTV
 
 
 def _vocabulary(path: Path) -> dict[str, int]:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from oelm.config.measure import Measure
+from oelm.config.record import TextBlocks
 from oelm.data.labelled_sets import Encoded
 
 Batch = dict[str, Tensor]
@@ -66,6 +67,15 @@ class Task(Protocol):
 
     def tokens(self, batch: Batch) -> int:
         """How many tokens the model reads in this batch."""
+        ...
+
+
+@runtime_checkable
+class TextTask(Task, Protocol):
+    """A task that is validated on a text."""
+
+    def text_blocks(self, sums: Tensor) -> TextBlocks | None:
+        """From the added-up statistics, the loss of every block of the text; None where it has too few documents."""
         ...
 
 

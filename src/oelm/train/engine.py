@@ -198,11 +198,15 @@ class Engine:
         )
 
     def evaluate(self, task: Task) -> dict[str, float]:
-        """The task's measures on its validation set, shared out over all processes."""
+        """The task's measures on its validation set."""
+        return task.summarise(self.validation_sums(task))
+
+    def validation_sums(self, task: Task) -> Tensor:
+        """The task's statistics on its validation set, shared out over all processes and added up."""
         sums: Tensor | None = None
         for measured in self.infer(task.measure, task.validation_batches(self.runtime.rank, self.runtime.world)):
             sums = measured if sums is None else sums + measured
-        return task.summarise(self._add_up_ragged(sums).cpu())
+        return self._add_up_ragged(sums).cpu()
 
     def infer(self, question: Callable[[nn.Module, Batch], T], batches: Iterable[Batch]) -> Iterator[T]:
         """The answers of the model as it stands, without dropout and gradients.

@@ -12,7 +12,7 @@ from oelm.config.method import FreezingPlan
 from oelm.config.record import FreezeEvent, StepEvent, ValidationEvent
 from oelm.config.run import RunConfig
 from oelm.method.freezing import frozen_names
-from oelm.tasks.task import Task
+from oelm.tasks.task import Task, TextTask
 from oelm.train.bad_steps import diverged, most_loss, respond, what_is_wrong
 from oelm.train.checkpoint import Checkpoints, Progress
 from oelm.train.engine import Engine
@@ -111,8 +111,9 @@ def _step_event(progress: Progress, lr: float) -> StepEvent:
 def _validate(
     engine: Engine, task: Task, progress: Progress, config: RunConfig, checkpoints: Checkpoints, emit: Emit
 ) -> None:
-    clock = time.perf_counter()
-    measures = engine.evaluate(task)
+    clock, is_last = time.perf_counter(), progress.step == config.train.steps
+    sums = engine.validation_sums(task)
+    measures = task.summarise(sums)
     engine.runtime.synchronise()
     progress.validation_seconds += time.perf_counter() - clock
     loss = measures["loss"]
@@ -125,6 +126,7 @@ def _validate(
             loss=loss,
             measures=measures,
             seconds=progress.training_seconds,
+            text=task.text_blocks(sums) if is_last and isinstance(task, TextTask) else None,
         )
     )
     if progress.best_loss is None or loss < progress.best_loss:

@@ -43,9 +43,8 @@ def result(events: tuple[Event, ...]) -> Result:
     """The last validation is the result; the best one is named beside it."""
     validations = [event for event in events if isinstance(event, ValidationEvent)]
     best = min(validations, key=lambda event: event.loss)
-    return Result(
-        loss=validations[-1].loss, measures=validations[-1].measures, best_step=best.step, best_loss=best.loss
-    )
+    last = validations[-1]
+    return Result(loss=last.loss, measures=last.measures, best_step=best.step, best_loss=best.loss, text=last.text)
 
 
 def timing(progress: Progress, *, tokens_per_step: float, peak_bytes: int) -> Timing:
