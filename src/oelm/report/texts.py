@@ -167,9 +167,9 @@ TEXTS: dict[str, tuple[str, str]] = {
         "关于{doing}（{arm}）尚无话可说：对照几乎什么也没有学到，各方法看来都一样",
     ),
     "plain.withheld_cannot_tell": (
-        "nothing can be said of {doing} ({arm}) here: even attention that tells no token from another did no worse, so "
-        "this study cannot tell methods apart",
-        "关于{doing}（{arm}）在此无话可说：就连不分词元的注意力也不更差，本研究无法区分各方法",
+        "we cannot say that {doing} ({arm}) is harmless here: even attention that tells no token from another is not "
+        "shown to cost more than the margin, so keeping within it proves little",
+        "在此不能说{doing}（{arm}）无害：就连不分词元的注意力也未被证明超出界值，处于界值之内说明不了什么",
     ),
     "plain.reported_worse": (
         "as reported, {doing} ({arm}) cost {amount} in {measure}, with one seed: no verdict",
@@ -397,8 +397,8 @@ TEXTS: dict[str, tuple[str, str]] = {
         "阴性对照 {arm} 如预期失败：本研究能够区分各组。",
     ),
     "assay.does_not_fail": (
-        "The negative control {arm} does not fail: this study cannot tell arms apart.",
-        "阴性对照 {arm} 没有失败：本研究无法区分各组。",
+        "The negative control {arm} is not shown to fail at this margin: an arm that keeps within it may be no better.",
+        "阴性对照 {arm} 在该界值下未被证明失败：处于界值之内的组未必更好。",
     ),
     "assay.no_negative": (
         "Without a negative control (`blind`) it is not shown that this study can tell arms apart.",
