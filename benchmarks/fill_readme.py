@@ -32,7 +32,7 @@ def tinystories() -> str:
 
 def sst2() -> str:
     """The fine-tuning study."""
-    return _folded(as_markdown(report_runs([RESULTS / "sst2" / "final"])))
+    return _folded(as_markdown(report_runs([RESULTS / "sst2-confirmation"])))
 
 
 def reliability() -> str:
@@ -75,9 +75,9 @@ def ways_to_finetune() -> str:
     ]
     for name, words in WAYS.items():
         row, cost = found[name], speed.get(name)
-        points = "" if row.estimate is None else f"{100 * row.estimate.value:+.2f}"
-        if row.estimate is not None and row.estimate.ends is not None:
-            points += " ({:+.2f} to {:+.2f})".format(*(100 * end for end in row.estimate.ends))
+        points = "" if row.shown is None else f"{row.shown.value:+.2f}"
+        if row.shown is not None and row.shown.ends is not None:
+            points += " ({:+.2f} to {:+.2f})".format(*row.shown.ends)
         memory = f"{cost['peak_bytes'] / 1e6:,.0f}" if cost else ""
         ratio = cost and cost["ratio"]
         time = f"{ratio['median']:.2f} ({ratio['low']:.2f} to {ratio['high']:.2f})" if ratio else "1" if cost else ""
@@ -89,11 +89,11 @@ def ways_to_finetune() -> str:
 STUDIES: dict[str, Callable[[], str]] = {
     "oelm compare results/quickstart --format md": quickstart,
     "oelm compare results/tinystories --format md": tinystories,
-    "oelm compare results/sst2/final --format md": sst2,
+    "oelm compare results/sst2-confirmation --format md": sst2,
 }
 FILES = (
     ROOT / "README.md",
-    *(ROOT / "docs" / name for name in ("findings.md", "speed.md", "study-file.md", "reliability.md")),
+    *(ROOT / "docs" / name for name in ("findings.md", "finetuning.md", "speed.md", "study-file.md", "reliability.md")),
 )
 ONLY_TABLE = " (the table)"
 

@@ -153,14 +153,18 @@ def test_what_is_said_of_the_screening_is_what_its_records_show():
 
 
 def test_what_is_said_of_fine_tuning_is_what_its_records_show():
-    (group,) = report_runs([ROOT / "results/sst2/final"]).groups
-    keep = next(row for row in group.findings if row.arm.label == "keep")
-    low, high = keep.estimate.ends
-    said = f"({100 * keep.estimate.value:.1f} % of full fine-tuning, interval {100 * low:.1f} to {100 * high:.1f} %)"
-    text = " ".join(README.split())
-    assert said in text
-    assert f"with {100 * keep.arm.flops_saved_share:.1f} % less arithmetic" in text
-    assert [row.arm.label for row in group.findings if row.verdict is Verdict.NON_INFERIOR] == ["keep"]
+    (group,) = report_runs([ROOT / "results/sst2-confirmation"]).groups
+    found = {row.arm.label: row for row in group.findings}
+    keep, text = found["keep"], " ".join(README.split())
+    low, high = keep.shown.ends
+    assert f"{keep.shown.value:+.2f} points on SST-2 ({low:+.2f} to {high:+.2f}, five seeds)" in text
+    assert f"saves {100 * keep.arm.flops_saved_share:.1f} % of the arithmetic" in text
+    assert keep.is_primary
+    assert group.comparisons[0].can_tell is False
+    assert [name for name, row in found.items() if row.verdict is Verdict.NON_INFERIOR] == []
+    assert not any(found[name].measurably_worse for name in ("keep", "lora", "top-layers", "frozen-embeddings"))
+    assert all(found[name].measurably_worse for name in ("blind", "oelm", "bitfit", "oelm-exact+equal"))
+    assert abs(found["oelm"].mean - found["blind"].mean) < 0.01
 
 
 def test_what_is_said_of_freezing_from_scratch_is_what_its_records_show():
