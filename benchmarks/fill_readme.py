@@ -3,17 +3,22 @@
 `make results` calls it; a test compares.
 """
 
+import math
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from oelm.base.files import read_json
 from oelm.bench.plots import new_figure, write_plots
 from oelm.bench.show import read_record, relative_to, sheet_markdown
 from oelm.bench.words import machine_line, sheets
+from oelm.config.methods import control_of, parse_method
+from oelm.config.record import Record
 from oelm.experiments.study_schema import reference
 from oelm.report.findings import estimate_pair
 from oelm.report.groups import report_runs
+from oelm.report.record_files import load_records
 from oelm.report.write_markdown import as_markdown
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -86,6 +91,82 @@ def ways_to_finetune() -> str:
     return "\n".join(lines)
 
 
+@dataclass(frozen=True)
+class Screened:
+    """A method of the screening: one seed, several learning rates."""
+
+    by_rate: dict[float, Record]
+
+    @property
+    def record(self) -> Record:
+        """One of its runs, for what all have in common."""
+        return next(iter(self.by_rate.values()))
+
+    def ratio(self, control: "Screened") -> float | None:
+        """Of perplexities, each at its best rate of those that both have been run at."""
+        common = self.by_rate.keys() & control.by_rate.keys()
+        if not common:
+            return None
+        own, other = (min(row.by_rate[rate].result.loss for rate in common) for row in (self, control))
+        return math.exp(own - other)
+
+
+def screened() -> dict[str, Screened]:
+    """Finished runs of the screening by method, the least trained Q/K weights first."""
+    found: dict[str, dict[float, Record]] = {}
+    for record in load_records([RESULTS / "screening" / "tinystories"]):
+        found.setdefault(record.config.method.name, {})[record.config.optim.lr] = record
+    rows = {name: Screened(by_rate) for name, by_rate in found.items()}
+    return dict(sorted(rows.items(), key=lambda row: (row[1].record.counts.trained_query_key_share or 0.0, row[0])))
+
+
+def screening() -> str:
+    """Every arm of the screening beside the control that carries the same extras, at their best rates."""
+    found = screened()
+    rates = sorted({rate for row in found.values() for rate in row.by_rate})
+    lines = [
+        f"| method | Q/K weights trained | {' | '.join(f'at {rate:g}' for rate in rates)} | to its control | FLOPs |",
+        f"|---|---:|{'---:|' * len(rates)}---:|---:|",
+    ]
+    for name, row in found.items():
+        control = found.get(control_of(parse_method(name)))
+        perplexities = [
+            f"{math.exp(row.by_rate[rate].result.loss):.2f}" if rate in row.by_rate else "" for rate in rates
+        ]
+        ratio = None if control is None or control is row else row.ratio(control)
+        share, flops = row.record.counts.trained_query_key_share or 0.0, row.record.flops
+        needed = f"{1 - (flops.saved_share if flops else 0.0):.3f}"
+        shown = [f"{100 * share:.1f} %", *perplexities, "" if ratio is None else f"{ratio:.3f}", needed]
+        lines.append(f"| `{name}` | {' | '.join(shown)} |")
+    return "\n".join(lines)
+
+
+def write_frontier() -> None:
+    """The screening as a picture: perplexity ratio against trained Q/K weights, and against arithmetic."""
+    found = screened()
+    equipped = found["baseline+shift+gain"]
+    figure = new_figure()
+    figure.set_size_inches(9.6, 4.4)
+    weights, arithmetic = figure.subplots(1, 2, sharey=True)
+    for name, row in found.items():
+        ratio = row.ratio(equipped)
+        if ratio is None:
+            continue
+        share, flops = row.record.counts.trained_query_key_share or 0.0, row.record.flops
+        needed = 1 - (flops.saved_share if flops else 0.0)
+        for axes, place in ((weights, 100 * share), (arithmetic, 100 * needed)):
+            axes.plot([place], [ratio], "o", color="tab:blue", markersize=4)
+            axes.annotate(name, (place, ratio), xytext=(5, 2), textcoords="offset points", fontsize=6)
+    for axes in (weights, arithmetic):
+        axes.axhline(1.0, color="grey", linewidth=1)
+        axes.axhspan(0.95, 1.05, color="tab:green", alpha=0.08, linewidth=0)
+        axes.margins(x=0.15)
+    weights.set_xlabel("trained weights on the Q/K side, % of the baseline's Q and K")
+    arithmetic.set_xlabel("FLOPs of a training step, % of the baseline's")
+    weights.set_ylabel("perplexity / baseline+shift+gain, one seed")
+    figure.savefig(ROOT / "docs/plots/frontier.svg", metadata={"Date": None, "Creator": None})
+
+
 STUDIES: dict[str, Callable[[], str]] = {
     "oelm compare results/quickstart --format md": quickstart,
     "oelm compare results/tinystories --format md": tinystories,
@@ -106,6 +187,8 @@ def region(command: str) -> str:
         return reference()
     if command == "ways to fine-tune":
         return ways_to_finetune()
+    if command == "the screening":
+        return screening()
     if command == "make fuzz faults":
         return reliability()
     if command in STUDIES:
@@ -182,3 +265,4 @@ if __name__ == "__main__":
         path.write_text(filled(path.read_text(encoding="utf-8")), encoding="utf-8")
     write_plots_of_speed()
     write_price()
+    write_frontier()
