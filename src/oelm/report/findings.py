@@ -92,7 +92,8 @@ class Withheld(StrEnum):
     """Why there is no verdict although there are seeds enough."""
 
     INCOMPLETE = "incomplete"
-    """Planned runs of the arm or of its control are missing: were they left out for what they showed?"""
+    """Planned runs of the arm or of its control are missing: were they left out for what they showed? Likewise, where
+    no difference shows, those of the negative control."""
     NOT_LEARNT = "not-learnt"
     """The control predicts hardly better than without looking: before anything is learnt, all arms are alike."""
     CANNOT_TELL = "cannot-tell"
@@ -129,6 +130,11 @@ class Terms:
     def is_fixed(self) -> bool:
         """Whether primary arm and margin are those from before the runs; if not, all arms are corrected."""
         return not self.changes and (self.plan is None or self.plan.is_first)
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether there is a plan and its file is here, so that what was found was held against it."""
+        return self.plan is not None and self.plan.missing is not None
 
 
 @dataclass(frozen=True)
@@ -521,7 +527,10 @@ def _withheld(
     """Why the verdict must not be given; None where it may, or where there is none."""
     if verdict is Verdict.NO_VERDICT or control is None:
         return None
-    if plan and any(plan.lacks(each.config.study.cell) for each in (arm, control) if each.config.study):
+    cells = [each.config.study.cell for each in (arm, control) if each.config.study]
+    if plan and any(map(plan.lacks, cells)):
+        return Withheld.INCOMPLETE
+    if plan and verdict is Verdict.NON_INFERIOR and any(map(plan.lacks_negative, cells)):
         return Withheld.INCOMPLETE
     if control.unexplained is not None and control.unexplained > LEARNT:
         return Withheld.NOT_LEARNT

@@ -214,6 +214,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     # the study
     "kind.registered": ("registered plan", "计划已登记"),
     "kind.registered_late": ("plan registered after the first runs", "计划在首次运行之后才登记"),
+    "kind.plan_not_here": ("exploratory, its registered plan is not here", "探索性，登记的计划不在此处"),
     "kind.exploratory": ("exploratory, no registered plan", "探索性，没有登记的计划"),
     "kind.reported": ("as reported, nothing was run here", "据其报告，此处未运行"),
     # the sentence on an arm
@@ -439,6 +440,14 @@ TEXTS: dict[str, tuple[str, str]] = {
     "looks": (
         "The plan allows for {looks} analyses with more and more seeds, each at 5 % / {looks}.",
         "计划允许在不断增加种子的情况下分析 {looks} 次，每次水平为 5 % / {looks}。",
+    ),
+    "unlike_runs": (
+        "Runs with other settings than the plan has, which are not judged: {count} ({runs}).",
+        "设置与计划不符、不作判定的运行：{count}（{runs}）。",
+    ),
+    "changed_after": (
+        "Changed by an amendment after runs had ended: {what}. All arms corrected.",
+        "已有运行结束之后才修订：{what}。所有组均校正。",
     ),
     "all_corrected": (
         "Primary arm and margin were not fixed before the runs: all arms corrected.",
