@@ -233,6 +233,7 @@ class _Asked:
 def compare(arms: Sequence[Arm], margin: float | None = None, primary: str | None = None) -> tuple[Comparison, ...]:
     """One experiment by itself. Margin and primary arm (a method) are those that the records state, unless given."""
     require_arm([arms], primary)
+    require_use([arms], margin)
     return compare_all([arms], [terms_of(arms, None, margin, primary)])[0]
 
 
@@ -254,6 +255,17 @@ def require_arm(groups: Sequence[Sequence[Arm]], primary: str | None) -> None:
     """Refuse a primary arm that is none of the arms."""
     if primary is not None and not any(primary_arms(arms, primary) for arms in groups):
         raise ConfigError(f"no arm has the method {primary!r}", "name the method of one of the arms, not of a baseline")
+
+
+def require_use(groups: Sequence[Sequence[Arm]], margin: float | None) -> None:
+    """Refuse a margin that nothing would be judged by."""
+    declared = (measure for arms in groups for arm in arms for record in arm.records for measure in record.declared)
+    judged = dict.fromkeys(measure for measure in declared if measure.scale is not None)
+    if margin is None or not judged or any(each.scale is not CompareScale.DIFFERENCE for each in judged):
+        return
+    limits = ", ".join(f"{each.name} ({each.criterion:g})" for each in judged)
+    raise ConfigError(f"a margin is a ratio, and here differences are judged, by limits of their own: {limits}",
+                      "leave out --margin")  # fmt: skip
 
 
 def terms_of(arms: Sequence[Arm], plan: Registration | None, margin: float | None, primary: str | None) -> Terms:
