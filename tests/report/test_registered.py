@@ -162,6 +162,18 @@ def test_where_the_planned_negative_control_is_left_out_that_nothing_shows_says_
     assert finding(report_runs([other]), "oelm").verdict is Verdict.NON_INFERIOR, "that of other data is not its own"
 
 
+def test_where_the_planned_control_is_left_out_another_one_does_not_stand_in_for_it(tmp_path: Path) -> None:
+    methods = ("baseline", "baseline+shift+gain", "oelm-core")
+    arms = arms_of(methods)
+    arms["oelm-core"] = arms["oelm-core"].model_copy(update={"control": "baseline+shift+gain"})
+    study(tmp_path, [write_plan(tmp_path, arms=arms, primary="oelm-core")], methods=methods, primary="oelm-core")
+    assert finding(report_runs([tmp_path]), "oelm-core").verdict is Verdict.NON_INFERIOR
+    kept = [run for run in sorted((tmp_path / "final").iterdir()) if not run.name.startswith("baseline+")]
+    found = finding(report_runs(kept), "oelm-core")
+    assert found.control is not None
+    assert (found.control.label, found.withheld) == ("baseline", Withheld.INCOMPLETE)
+
+
 def test_a_stray_run_of_a_further_arm_does_not_hide_that_planned_ones_are_missing(tmp_path: Path) -> None:
     study(tmp_path, [write_plan(tmp_path, seeds=(0, 1, 2, 3))])
     for record in make_arm("oelm-q", BASELINE_LOSSES):

@@ -262,6 +262,8 @@ class Registration:
     """Runs beyond the plan. They are not judged: whoever adds seeds until the result fits finds one that fits."""
     unlike: tuple[str, ...] = ()
     """Runs with other settings than the plan has for their arm. They are not judged, and count as missing."""
+    controls: Mapping[str, str] = field(default_factory=dict)
+    """The control that was planned for each arm, where it was planned too."""
     negatives: Mapping[str, str] = field(default_factory=dict)
     """For the arms of each experiment the negative control that was planned for it."""
     absent_arms: int = 0
@@ -277,9 +279,9 @@ class Registration:
     """What of it amendments changed that came after runs had ended; further seeds are a matter of `looks`."""
 
     def lacks(self, cell: str | None) -> bool:
-        """Whether planned runs of an arm are missing."""
-        names = (name.rpartition("-seed")[0] for name in self.missing or ())
-        return cell is not None and cell in names
+        """Whether planned runs of an arm, or of the control that was planned for it, are missing."""
+        names = {name.rpartition("-seed")[0] for name in self.missing or ()}
+        return cell is not None and not names.isdisjoint((cell, self.controls.get(cell, cell)))
 
     def lacks_negative(self, cell: str | None) -> bool:
         """Whether planned runs of the negative control of an arm's experiment are missing."""
@@ -359,6 +361,7 @@ def _registration(study: str | None, group: Sequence[Record], plans: Mapping[str
         failed=tuple(name for name, state in ended.items() if state is RunState.FAILED),
         added=tuple(sorted(made - planned.keys())),
         unlike=tuple(sorted(unlike)),
+        controls=_controls(fixed),
         negatives=_negatives(fixed),
         absent_arms=sum(name not in cells and arm.method != arm.control for name, arm in fixed.arms.items()),
         primary=fixed.primary_method,
@@ -411,6 +414,17 @@ def _is_as_planned(record: Record, versions: Sequence[RegisteredPlan]) -> bool:
         for plan in planned
         if cell is not None
     )
+
+
+def _controls(plan: RegisteredPlan) -> dict[str, str]:
+    """By arm: the planned arm with the method of its control, where the same is learned."""
+    problems = {name: _problem(arm) for name, arm in plan.arms.items()}
+    return {
+        name: other
+        for name, arm in plan.arms.items()
+        for other in plan.arms
+        if plan.arms[other].method == arm.control and problems[name] == problems[other]
+    }
 
 
 def _negatives(plan: RegisteredPlan) -> dict[str, str]:
