@@ -504,10 +504,9 @@ TEXTS: dict[str, tuple[str, str]] = {
         "主要实验组的检验不作校正；其余各组的区间按 Holm 方法加宽，使它们关于界限的全部判定以 95 % 的置信度同时成立。",
     ),
     "note.no_primary": (
-        "Primary arm and margin were not both fixed before the runs, so all intervals are widened after Holm: with "
-        "95 % confidence all verdicts on the margin are right together.",
-        "主要实验组和界限并未都在运行前确定，因此所有区间都按 Holm 方法加宽："
-        "关于界限的全部判定以 95 % 的置信度同时成立。",
+        "No primary arm stands uncorrected here, so all intervals are widened after Holm: with 95 % confidence all "
+        "verdicts on the margin are right together.",
+        "此处没有不作校正的主要实验组，因此所有区间都按 Holm 方法加宽：关于界限的全部判定以 95 % 的置信度同时成立。",
     ),
     "note.reported": ("Figures are as the study reported them; nothing was run here.", "数值为其所报告，此处未运行。"),
     "note.later": ("Trained weights include those that a plan releases later.", "可训练权重包括后期释放的部分。"),
