@@ -49,6 +49,16 @@ def reliability() -> str:
     return "\n".join(["| tried | times | what got through |", "|---|---:|---|", *rows])
 
 
+def simulations() -> str:
+    """How often simulated studies end in a wrong claim."""
+    designs = read_json(RESULTS / "reliability" / "simulations.json")["designs"]
+    rows = [
+        f"| {name} | {row['studies']:,} | {row['wrong']:,} | {100 * row['wrong'] / row['studies']:.1f} % |"
+        for name, row in designs.items()
+    ]
+    return "\n".join(["| what is simulated | studies | with a wrong claim | share |", "|---|---:|---:|---:|", *rows])
+
+
 WAYS = {
     "baseline": "everything trained",
     "keep": "Q and K frozen as they are (`keep`)",
@@ -93,7 +103,10 @@ STUDIES: dict[str, Callable[[], str]] = {
 }
 FILES = (
     ROOT / "README.md",
-    *(ROOT / "docs" / name for name in ("findings.md", "finetuning.md", "speed.md", "study-file.md", "reliability.md")),
+    *(
+        ROOT / "docs" / name
+        for name in ("evidence.md", "findings.md", "finetuning.md", "speed.md", "study-file.md", "reliability.md")
+    ),
 )
 ONLY_TABLE = " (the table)"
 
@@ -106,6 +119,8 @@ def region(command: str) -> str:
         return reference()
     if command == "ways to fine-tune":
         return ways_to_finetune()
+    if command == "make simulations":
+        return simulations()
     if command == "make fuzz faults":
         return reliability()
     if command in STUDIES:
