@@ -4,6 +4,7 @@
 # make docs   the documentation as a site in site/
 # make test-engines   on a real SLURM and a real Ray, where they are installed (.ci/run installs both)
 # make fuzz   5,000 command lines and 2,000 damaged files      make faults   500 runs killed at writes and at random
+# make simulations   500 studies of each design, from files to verdicts: how often is one wrong
 # make bench  our training step beside other people's (oelm bench)      make results   README's tables from results/
 
 PYTHON ?= python3
@@ -14,7 +15,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # Tests start many small processes: one thread each, as many at once as there are cores.
 TEST_ENV := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
 
-.PHONY: demo test test-core test-browser test-engines lint fuzz faults soak bench results docs clean
+.PHONY: demo test test-core test-browser test-engines lint fuzz faults soak simulations bench results docs clean
 
 demo: $(VENV)/.ready
 	$(BIN)/oelm quickstart
@@ -50,6 +51,12 @@ faults: $(VENV)/.ready-dev
 	cd tests && for piece in 1 2 3 4 5 6 7 8 9 10; do \
 		$(TEST_ENV) ../$(BIN)/python -m fuzz.faults --kills 50 --seed $$piece \
 			--add-to ../$(RELIABILITY)/faults.json || exit 1; done
+
+simulations: $(VENV)/.ready-dev
+	rm -f $(RELIABILITY)/simulations.json
+	cd tests && for piece in 1 2 3 4 5; do \
+		$(TEST_ENV) ../$(BIN)/python -m simulations.simulating --studies 100 --seed $$piece \
+			--add-to ../$(RELIABILITY)/simulations.json || exit 1; done
 
 soak: $(VENV)/.ready-dev
 	cd tests && $(TEST_ENV) ../$(BIN)/python -m fuzz.soak --add-to ../$(RELIABILITY)/soak.json

@@ -54,6 +54,16 @@ def reliability() -> str:
     return "\n".join(["| tried | times | what got through |", "|---|---:|---|", *rows])
 
 
+def simulations() -> str:
+    """How often simulated studies end in a wrong claim."""
+    designs = read_json(RESULTS / "reliability" / "simulations.json")["designs"]
+    rows = [
+        f"| {name} | {row['studies']:,} | {row['wrong']:,} | {100 * row['wrong'] / row['studies']:.1f} % |"
+        for name, row in designs.items()
+    ]
+    return "\n".join(["| what is simulated | studies | with a wrong claim | share |", "|---|---:|---:|---:|", *rows])
+
+
 WAYS = {
     "baseline": "everything trained",
     "keep": "Q and K frozen as they are (`keep`)",
@@ -167,14 +177,22 @@ def write_frontier() -> None:
     figure.savefig(ROOT / "docs/plots/frontier.svg", metadata={"Date": None, "Creator": None})
 
 
-STUDIES: dict[str, Callable[[], str]] = {
+TABLES: dict[str, Callable[[], str]] = {
     "oelm compare results/quickstart --format md": quickstart,
     "oelm compare results/tinystories --format md": tinystories,
     "oelm compare results/sst2-confirmation --format md": sst2,
+    "the screening": screening,
+    "ways to fine-tune": ways_to_finetune,
+    "make fuzz faults": reliability,
+    "make simulations": simulations,
+    "every key of a study file": reference,
 }
 FILES = (
     ROOT / "README.md",
-    *(ROOT / "docs" / name for name in ("findings.md", "finetuning.md", "speed.md", "study-file.md", "reliability.md")),
+    *(
+        ROOT / "docs" / name
+        for name in ("evidence.md", "findings.md", "finetuning.md", "speed.md", "study-file.md", "reliability.md")
+    ),
 )
 ONLY_TABLE = " (the table)"
 
@@ -183,16 +201,8 @@ def region(command: str) -> str:
     """What a command prints, as the documents show it."""
     if command.endswith(ONLY_TABLE):
         return region(command.removesuffix(ONLY_TABLE)).partition("<details>")[0]
-    if command == "every key of a study file":
-        return reference()
-    if command == "ways to fine-tune":
-        return ways_to_finetune()
-    if command == "the screening":
-        return screening()
-    if command == "make fuzz faults":
-        return reliability()
-    if command in STUDIES:
-        return STUDIES[command]()
+    if command in TABLES:
+        return TABLES[command]()
     found = re.fullmatch(r"oelm bench --show results/bench/(\S+)\.json(?: --reference (\S+))? --format md", command)
     if found is None:
         raise ValueError(f"no table is known for `{command}`")

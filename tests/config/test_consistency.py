@@ -21,7 +21,7 @@ TUNING = Tuning(grid=(1e-3, 3e-3, 1e-2), seed=1000, steps=400, runs=3, split="va
 
 
 def tuned(**choice: Any) -> Record:
-    trials = tuple(Trial(lr=rate, loss=3.0) for rate in TUNING.grid)
+    trials = tuple(Trial(lr=rate, loss=loss) for rate, loss in zip(TUNING.grid, (3.1, 2.9, 3.0), strict=True))
     chosen = Choice(cell="oelm", at_edge=False, trials=trials, **choice) if choice else None
     role = StudyRole(study="s", stage="final", tuning=TUNING.model_copy(update={"choice": chosen}))
     return make_record(make_config("oelm", 0, lr=3e-3, study=role), 2.6)
@@ -42,7 +42,7 @@ SOUND = {
     "frames": make_record(make_config("oelm-frame", 0), 2.6),
     "thawed": make_record(make_config("oelm+until=0.5", 0), 2.6, later=65_536),
     "tuned": tuned(),
-    "refined": tuned(lr=3e-3, best=1e-3, by="vertex"),
+    "refined": tuned(lr=3e-3, best=3e-3, by="vertex"),
     "text": with_text(),
     "classified": finetuned("oelm", (0.9,))[0],
 }
@@ -69,6 +69,11 @@ def evaluated(**changes: Any) -> Callable[[Values], object]:
     return lambda values: values["evaluations"][0].update(changes)
 
 
+def trial(place: int, **changes: Any) -> Callable[[Values], object]:
+    """Change what was tried first, second, ..."""
+    return lambda values: values["config"]["study"]["tuning"]["choice"]["trials"][place].update(changes)
+
+
 CONTRADICTIONS: dict[str, tuple[str, Callable[[Values], object], str]] = {
     "settings": ("plain", part("config", "optim", lr=9e-3), "its fingerprint is not that of its config"),
     "truncated curve": ("plain", lambda values: values["curve"].pop(), "its curve lacks step 400"),
@@ -86,6 +91,18 @@ CONTRADICTIONS: dict[str, tuple[str, Callable[[Values], object], str]] = {
     "rate": ("tuned", part("config", "study", "tuning", grid=[1e-3, 1e-2]), "0.003 is not in the grid"),
     "chosen rate": ("refined", part("config", "study", "tuning", "choice", lr=5e-3), "is not the chosen one, 0.005"),
     "best rate": ("refined", part("config", "study", "tuning", "choice", best=2e-3), "0.002 was not tried"),
+    "better rate": ("refined", trial(2, loss=2.8), "is 0.003, but by its own trials 0.01 was better"),
+    "diverged rate": ("refined", trial(1, loss=None), "is 0.003, but by its own trials 0.01 was better"),
+    "rate left out": (
+        "refined",
+        part("config", "study", "tuning", grid=[1e-3, 2e-3, 3e-3, 1e-2]),
+        "the learning rate 0.002 of its grid was not tried",
+    ),
+    "edge": (
+        "refined",
+        part("config", "study", "tuning", "choice", at_edge=True),
+        "it is wrong about its best learning rate 0.003 being the lowest or highest",
+    ),
     "nothing frozen": ("plain", part("counts", frozen=0), "its method oelm freezes weights, but none was frozen"),
     "nothing looked at": ("plain", part("audit", always_frozen=[]), "65,536 weights .* its audit looked at none"),
     "digests": ("plain", part("audit", digest_after="b"), "its digests say the contrary"),
@@ -124,6 +141,7 @@ def test_a_contradiction_is_refused_with_the_file_and_the_reason(name: str, tmp_
 
 
 def written(folder: Path, records: list[Record]) -> Path:
+    folder.mkdir(exist_ok=True)
     for place, record in enumerate(records):
         write(folder / f"run-{place}", record.model_dump(mode="json"))
     return folder
@@ -135,6 +153,19 @@ def test_two_seeds_with_one_loss_are_refused(tmp_path: Path) -> None:
         load_records([written(tmp_path, copied)])
     two_methods = [*make_arm("baseline", (2.6, 2.61)), *make_arm("oelm", (2.6, 2.61))]
     assert disagreement({str(place): record for place, record in enumerate(two_methods)}) is None
+
+
+def test_two_arms_that_were_asked_the_same_with_different_answers_are_refused(tmp_path: Path) -> None:
+    (one,), (other,) = finetuned("baseline", (0.9,)), finetuned("oelm", (0.91,))
+    row = other.evaluations[0]
+    flipped = " ".join("1" if label == "0" else "0" for label in row.labels.split())
+    wrong = sum(ours == theirs for ours, theirs in zip(row.predictions.split(), flipped.split(), strict=True))
+    changed = row.model_copy(update={"labels": flipped, "measures": {"accuracy": wrong / len(flipped.split())}})
+    forged = other.model_copy(update={"evaluations": (changed,)})
+    assert contradiction(forged) is None, "by itself it is sound"
+    with pytest.raises(CheckpointError, match=r"run-0.* and .*run-1.* have different labels for the same examples"):
+        load_records([written(tmp_path, [one, forged])])
+    assert len(load_records([written(tmp_path / "as they were", [one, other])])) == 2
 
 
 @pytest.mark.parametrize("change", [{"primary": "oelm-q"}, {"margin": 1.2}])

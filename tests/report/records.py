@@ -108,10 +108,16 @@ def make_arm(
 EXAMPLES = 1000
 
 
-def finetuned(method: str, accuracies: tuple[float, ...], lr: float = 1e-4, examples: int = EXAMPLES) -> list[Record]:
+def finetuned(
+    method: str,
+    accuracies: tuple[float, ...],
+    lr: float = 1e-4,
+    examples: int = EXAMPLES,
+    study: StudyRole | None = None,
+) -> list[Record]:
     """One run per accuracy, with seeds 0, 1, ...; the best checkpoint is half a point better."""
     return [
-        make_record(make_config(method, seed, lr=lr), 0.5 + seed / 1000).model_copy(
+        make_record(make_config(method, seed, lr=lr, study=study), 0.5 + seed / 1000).model_copy(
             update={
                 "task": "classification",
                 "evaluations": (

@@ -53,6 +53,12 @@ def test_a_verdict_needs_a_control_that_has_learnt(
     assert (found.verdict, found.withheld) == (verdict, withheld)
 
 
+def test_a_run_whose_record_lost_its_entropy_does_not_hide_that_nothing_was_learnt() -> None:
+    first, *others = with_entropy(make_arm("baseline", BASELINE_LOSSES), 2.55)
+    runs = [*with_entropy([first], None), *others, *with_entropy(make_arm("oelm", ALIKE), 2.55)]
+    assert finding(build_report(runs), "oelm").withheld is Withheld.NOT_LEARNT
+
+
 def test_an_arm_that_has_not_learnt_beside_a_control_that_has_is_a_result() -> None:
     assert finding(study(3.5, oelm=shifted((0.9, 0.91, 0.92))), "oelm").verdict is Verdict.INFERIOR
 

@@ -9,6 +9,7 @@ from oelm.report.arms import group_into_arms
 from oelm.report.confounds import ConfoundKind
 from oelm.report.findings import Comparison, Finding, MissingRuns
 from oelm.report.findings import compare as compare_arms
+from oelm.report.groups import build_report
 from oelm.report.verdicts import Model, Verdict
 
 from .records import BASELINE_LOSSES, EXAMPLES, finetuned, make_arm, make_config, make_record, shifted
@@ -309,6 +310,26 @@ def test_the_margin_is_honoured_for_accuracies() -> None:
     role = StudyRole(study="s", stage="final", margin=1.15)
     stated = [each.model_copy(update={"config": each.config.model_copy(update={"study": role})}) for each in records]
     assert compare(stated).criterion == 0.85
+
+
+def test_a_margin_that_nothing_would_be_judged_by_is_refused() -> None:
+    probes = [
+        record.model_copy(
+            update={
+                "task": "probing",
+                "result": record.result.model_copy(
+                    update={"measures": {"probe_accuracy": 0.9 + record.config.seed / 99}}
+                ),
+            }
+        )
+        for method in ("baseline", "oelm")
+        for record in make_arm(method, BASELINE_LOSSES)
+    ]
+    assert compare(probes).criterion == -1.0
+    with pytest.raises(ConfigError, match=r"a margin is a ratio, .* of their own: probe_accuracy \(-1\)"):
+        compare(probes, margin=1.2)
+    with pytest.raises(ConfigError, match="leave out --margin"):
+        build_report(probes, margin=1.2)
 
 
 def test_two_seeds_of_accuracies_give_an_interval_and_no_verdict() -> None:

@@ -6,13 +6,14 @@ import pytest
 
 from oelm.base.errors import ConfigError
 from oelm.config.measure import LOSS
+from oelm.config.record import Record
 from oelm.config.study_role import Choice, ChosenBy, StudyRole, Trial, Tuning
 from oelm.report.groups import Report, build_report
 from oelm.report.sentences import notes, trend_caveat
 from oelm.report.texts import Language, Texts
 from oelm.report.verdicts import Verdict
 
-from .records import BASELINE_LOSSES, make_arm, shifted
+from .records import BASELINE_LOSSES, finetuned, make_arm, shifted
 
 SAY = Texts(Language.ENGLISH)
 TUNING = Tuning(grid=(3e-4, 1e-3, 3e-3), seed=1000, steps=100, runs=3, split="validation", measure="loss")
@@ -160,9 +161,43 @@ def test_a_rate_that_its_own_tuning_records_do_not_choose_is_named() -> None:
 def test_tuning_records_that_are_not_here_are_named() -> None:
     final = make_arm("oelm", BASELINE_LOSSES, lr=1e-3, study=FINAL)
     (unchecked,) = build_report(final).unchecked
-    assert (unchecked.arm, unchecked.rates) == ("oelm", (1e-3,))
+    assert (unchecked.arm, unchecked.rates) == ("oelm", TUNING.grid)
     assert any("cannot be checked" in line for line in notes(build_report(final), SAY))
-    assert build_report([*final, *grid("oelm", {1e-3: 2.8})]).unchecked == ()
+    (unchecked,) = build_report([*final, *grid("oelm", {3e-4: 2.9, 1e-3: 2.8})]).unchecked
+    assert unchecked.rates == (3e-3,), "the best one may be among those that are not here"
+    assert build_report([*final, *grid("oelm", {3e-4: 2.9, 1e-3: 2.8, 3e-3: 2.85})]).unchecked == ()
+
+
+def test_tuning_records_on_other_data_do_not_stand_in_for_those_that_are_not_here() -> None:
+    finals = [
+        record
+        for data, digest in (("stories", "a" * 16), ("wiki", "b" * 16))
+        for record in make_arm("oelm", BASELINE_LOSSES, lr=1e-3, study=FINAL, data=data, digest=digest)
+    ]
+    (unchecked,) = build_report([*finals, *grid("oelm", {3e-4: 2.9, 1e-3: 2.8, 3e-3: 2.85})]).unchecked
+    assert unchecked.rates == TUNING.grid
+
+
+def test_a_trial_whose_record_has_another_value_of_what_was_chosen_by_is_named() -> None:
+    def trials(*values: float) -> Tuning:
+        tried = tuple(Trial(lr=lr, loss=0.4, value=value) for lr, value in zip(TUNING.grid, values, strict=True))
+        choice = Choice(cell="oelm", lr=1e-3, best=1e-3, at_edge=False, trials=tried)
+        return TUNING.model_copy(update={"measure": "accuracy", "choice": choice})
+
+    def tuned(lr: float, accuracy: float) -> Record:
+        (record,) = finetuned("oelm", (accuracy,), lr=lr, study=GRID)
+        result = record.result.model_copy(update={"measures": {**record.result.measures, "accuracy": accuracy}})
+        return record.model_copy(update={"result": result.model_copy(update={"loss": 0.4})})
+
+    runs = [tuned(lr, accuracy) for lr, accuracy in zip(TUNING.grid, (0.80, 0.85, 0.81), strict=True)]
+
+    def unlike(tuning: Tuning) -> tuple[float, ...]:
+        final = finetuned("oelm", (0.9, 0.91, 0.89), lr=1e-3, study=FINAL.model_copy(update={"tuning": tuning}))
+        (table,) = build_report([*final, *runs]).tuning
+        return table.unlike_records
+
+    assert unlike(trials(0.80, 0.85, 0.81)) == ()
+    assert unlike(trials(0.80, 0.86, 0.81)) == (1e-3,)
 
 
 def test_several_data_sets_are_one_family() -> None:

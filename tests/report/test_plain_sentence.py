@@ -86,7 +86,7 @@ def test_where_the_negative_control_does_not_fail_nothing_is_said() -> None:
     blind = make_arm("blind", shifted((0.001, -0.002, 0.0015)))
     sentence = plain([*BASELINE, *oelm(0.002, -0.001, 0.001), *blind])
     assert sentence.startswith(
-        "Nothing can be said of freezing Q and K (oelm) here: even attention that tells no token"
+        "We cannot say that freezing Q and K (oelm) is harmless here: even attention that tells no token"
     )
 
 

@@ -7,18 +7,29 @@ import pytest
 from oelm.base.errors import ConfigError
 from oelm.base.files import write_text
 from oelm.config.record import Record, RunState, StateFile
-from oelm.config.registered import RegisteredArm, RegisteredPlan, file_digest
+from oelm.config.registered import RegisteredArm, RegisteredPlan, file_digest, settings_to_plan
 from oelm.config.study_role import PlanStamp, StudyRole
+from oelm.report.compose import compose
 from oelm.report.findings import Finding, Withheld
 from oelm.report.groups import Report, report_runs
+from oelm.report.texts import Language
 from oelm.report.verdicts import Verdict
 from oelm.report.write_markdown import as_markdown
 
-from .records import BASELINE_LOSSES, make_arm, shifted, write_run
+from .records import BASELINE_LOSSES, make_arm, make_config, shifted, write_run
 
 METHODS = ("baseline", "oelm", "oelm-random")
 LOSSES = (*BASELINE_LOSSES, 2.52, 2.49)
 EQUAL = (0.001, -0.002, 0.001, 0.002, -0.001)
+
+
+def arms_of(methods: tuple[str, ...], **settings: object) -> dict[str, RegisteredArm]:
+    """As they are planned, each as the runs of `make_arm` are."""
+    configs = {method: make_config(method, 0, **settings) for method in methods}
+    return {
+        method: RegisteredArm(method=method, control="baseline", settings=settings_to_plan(config, is_tuned=False))
+        for method, config in configs.items()
+    }
 
 
 def write_plan(folder: Path, name: str = "plan.json", **changes: object) -> str:
@@ -31,7 +42,7 @@ def write_plan(folder: Path, name: str = "plan.json", **changes: object) -> str:
         margin=1.05,
         seeds=(0, 1, 2),
         tuning=None,
-        arms={method: RegisteredArm(method=method, control="baseline", settings={}) for method in METHODS},
+        arms=arms_of(METHODS),
         data={"stories": "a"},
         git_commit="c" * 40,
         git_dirty=False,
@@ -96,10 +107,16 @@ def test_a_study_that_kept_to_its_plan_has_an_uncorrected_primary_arm(tmp_path: 
 def test_a_plan_whose_file_is_not_here_proves_nothing(tmp_path: Path) -> None:
     study(tmp_path, [write_plan(tmp_path)])
     (tmp_path / "plan.json").unlink()
-    text = as_markdown(report_runs([tmp_path]))
+    report = report_runs([tmp_path])
+    text = as_markdown(report)
     assert "Its file is not here: missing runs cannot be named." in text
     assert "without a registered plan that would prove it" in text
     assert "stated before the runs" not in text
+    assert text.startswith("Exploratory: freezing Q and K (oelm) cost no more than 5 %")
+    assert as_markdown(report, Language.CHINESE).startswith("探索性结果：")
+    (experiment,) = compose(report, Language.ENGLISH, "").experiments
+    assert experiment.about is not None
+    assert experiment.about.kind == "exploratory, its registered plan is not here"
 
 
 def test_without_a_registered_plan_it_is_exploratory(tmp_path: Path) -> None:
@@ -123,10 +140,61 @@ def test_where_a_planned_run_is_missing_there_is_no_verdict(tmp_path: Path, left
     assert "no verdict, because planned runs are missing" in text
 
 
+WITH_BLIND = (*METHODS, "blind")
+
+
+def test_where_the_planned_negative_control_is_left_out_that_nothing_shows_says_nothing(tmp_path: Path) -> None:
+    """The worst that one can leave out: with it the study says that it cannot tell arms apart."""
+    study(tmp_path, [write_plan(tmp_path, arms=arms_of(WITH_BLIND))], methods=WITH_BLIND)
+    assert finding(report_runs([tmp_path]), "oelm").withheld is Withheld.CANNOT_TELL
+    runs = sorted((tmp_path / "final").iterdir())
+    for kept in (
+        [run for run in runs if not run.name.startswith("blind")],
+        [run for run in runs if run.name != "blind-seed2"],
+    ):
+        report = report_runs(kept)
+        assert finding(report, "oelm").withheld is Withheld.INCOMPLETE
+        assert "no verdict, because planned runs are missing" in as_markdown(report)
+    elsewhere = arms_of(METHODS) | {"wiki-blind": arms_of(("blind",), digest="b" * 16)["blind"]}
+    other = tmp_path / "other"
+    other.mkdir()
+    study(other, [write_plan(other, arms=elsewhere)])
+    assert finding(report_runs([other]), "oelm").verdict is Verdict.NON_INFERIOR, "that of other data is not its own"
+
+
+def test_where_the_planned_control_is_left_out_another_one_does_not_stand_in_for_it(tmp_path: Path) -> None:
+    methods = ("baseline", "baseline+shift+gain", "oelm-core")
+    arms = arms_of(methods)
+    arms["oelm-core"] = arms["oelm-core"].model_copy(update={"control": "baseline+shift+gain"})
+    study(tmp_path, [write_plan(tmp_path, arms=arms, primary="oelm-core")], methods=methods, primary="oelm-core")
+    assert finding(report_runs([tmp_path]), "oelm-core").verdict is Verdict.NON_INFERIOR
+    kept = [run for run in sorted((tmp_path / "final").iterdir()) if not run.name.startswith("baseline+")]
+    found = finding(report_runs(kept), "oelm-core")
+    assert found.control is not None
+    assert (found.control.label, found.withheld) == ("baseline", Withheld.INCOMPLETE)
+
+
+def test_a_stray_run_of_a_further_arm_does_not_hide_that_planned_ones_are_missing(tmp_path: Path) -> None:
+    study(tmp_path, [write_plan(tmp_path, seeds=(0, 1, 2, 3))])
+    for record in make_arm("oelm-q", BASELINE_LOSSES):
+        write_run(tmp_path / "beside" / str(record.config.seed), record)
+    assert finding(report_runs([tmp_path]), "oelm").withheld is Withheld.INCOMPLETE
+
+
+def test_runs_with_other_settings_than_the_plan_has_are_named_and_not_judged(tmp_path: Path) -> None:
+    study(tmp_path, [write_plan(tmp_path, arms=arms_of(METHODS) | arms_of(("oelm",), steps=800))])
+    report = report_runs([tmp_path])
+    assert {arm.label for arm in report.groups[0].arms} == {"baseline", "oelm-random"}
+    text = as_markdown(report)
+    said = "Runs with other settings than the plan has, which are not judged: 3 (oelm-seed0, oelm-seed1, oelm-seed2)."
+    assert said in text
+    assert "Planned runs that are missing: oelm-seed0, oelm-seed1, oelm-seed2." in text
+
+
 def test_arms_that_were_planned_and_left_out_are_corrected_for(tmp_path: Path) -> None:
     study(tmp_path, [write_plan(tmp_path, primary="oelm-random")], primary="oelm-random")
     assert confidence(report_runs([tmp_path]), "oelm") == 0.95, "the only secondary arm"
-    more = {method: RegisteredArm(method=method, control="baseline", settings={}) for method in (*METHODS, "oelm-q")}
+    more = arms_of((*METHODS, "oelm-q"))
     other = tmp_path / "other"
     other.mkdir()
     study(other, [write_plan(other, primary="oelm-random", arms=more)], primary="oelm-random")
@@ -206,6 +274,37 @@ def test_an_amendment_of_primary_arm_or_margin_corrects_all_arms(tmp_path: Path,
     assert min(confidence(report, label) for label in ("oelm", "oelm-random")) >= 0.95
     assert sorted(confidence(report, label) for label in ("oelm", "oelm-random"))[-1] == pytest.approx(0.975)
     assert "chosen after the runs" in as_markdown(report)
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"arms": arms_of(METHODS, steps=800)}, "arms"),
+        ({"arms": arms_of(METHODS[:2])}, "arms"),
+        ({"tuning": {"grid": [1e-3]}}, "tuning"),
+        ({"margin": 1.2, "tuning": {"grid": [1e-3]}}, "margin, tuning"),
+    ],
+)
+def test_so_does_any_other_change_after_runs_had_ended(tmp_path: Path, change: dict, what: str) -> None:
+    study(tmp_path, [write_plan(tmp_path), write_plan(tmp_path, "amendment-1.json", runs_before=3, **change)])
+    report = report_runs([tmp_path])
+    assert not report.groups[0].comparisons[0].terms.is_fixed
+    assert f"Changed by an amendment after runs had ended: {what}. All arms corrected." in as_markdown(report)
+
+
+@pytest.mark.parametrize("change", [{"margin": 1.2}, {"arms": arms_of((*METHODS, "oelm-q"))}, {"looks": 2}])
+def test_what_was_amended_before_any_run_had_ended_was_fixed_before_the_runs(tmp_path: Path, change: dict) -> None:
+    margin = change.get("margin", 1.05)
+    digests = [
+        write_plan(tmp_path),
+        write_plan(tmp_path, "amendment-1.json", **change),
+        write_plan(tmp_path, "amendment-2.json", runs_before=2, **change),
+    ]
+    study(tmp_path, digests, margin=margin)
+    report = report_runs([tmp_path])
+    assert report.groups[0].comparisons[0].terms.is_fixed
+    assert "chosen after the runs" not in as_markdown(report)
+    assert report.registrations[0].looks == change.get("looks", 1)
 
 
 @pytest.mark.parametrize("change", [{"primary": "oelm-random"}, {"margin": 1.2}])

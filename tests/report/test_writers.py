@@ -98,7 +98,7 @@ def test_the_table_says_what_it_is_not() -> None:
     text = flowing(rendered(compare(QUICKSTART)))
     assert "last step, not of the best checkpoint" in text
     assert "paired by seed" in text
-    assert "No primary arm was stated, so all intervals are widened after Holm" in text
+    assert "No primary arm stands uncorrected here, so all intervals are widened after Holm" in text
     assert "The primary arm is tested uncorrected" in flowing(rendered(compare(STATED)))
     after = flowing(rendered(compare(STATED, primary="oelm-random")))
     assert "The primary arm was chosen after the runs (before: oelm; now: oelm-random): all arms corrected." in after

@@ -5,8 +5,9 @@ differs between two honest runs (a commit, a number of threads) is a confound, a
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
+from oelm.config.measure import LOSS, Measure
 from oelm.config.method import From
 from oelm.config.record import Evaluation, Record
 from oelm.config.study_role import Choice
@@ -30,9 +31,15 @@ def disagreement(records: Mapping[str, Record]) -> str | None:
     """What two records (by the names of their files) cannot both say; None where there is nothing."""
     losses: dict[object, tuple[str, int]] = {}
     roles: dict[object, tuple[str, tuple[str | None, float]]] = {}
+    labels: dict[object, tuple[str, str]] = {}
     for name, record in records.items():
         if record.reported is not None:
             continue
+        for row in record.evaluations:
+            read = (record.config.data.digest, row.name, len(row.labels.split()))
+            other, its_labels = labels.setdefault(read, (name, row.labels))
+            if its_labels.split() != row.labels.split():
+                return f"{other} and {name} have different labels for the same examples of {row.name}"
         seed, study = record.config.seed, record.config.study
         found = (record.task, study and study.stage, record.method, record.config.data.digest, record.result.loss)
         other, its_seed = losses.setdefault(found, (name, seed))
@@ -105,15 +112,24 @@ def _rate(record: Record) -> Iterator[str]:
     elif rate != choice.lr:
         yield f"its learning rate {rate:g} is not the chosen one, {choice.lr:g}"
     else:
-        yield from _choice(choice)
+        measure = next((each for each in record.declared if each.name == study.tuning.measure), LOSS)
+        yield from _choice(choice, study.tuning.grid, measure)
 
 
-def _choice(choice: Choice) -> Iterator[str]:
-    tried = [trial.lr for trial in choice.trials]
+def _choice(choice: Choice, grid: Sequence[float], measure: Measure) -> Iterator[str]:
+    """The rule of `experiments/selection.py` again: the best of the trials, among which is the whole grid."""
+    tried, taken = [trial.lr for trial in choice.trials], choice.lr if choice.best is None else choice.best
+    best = min(choice.trials, key=lambda trial: trial.badness(measure)).lr
     if not min(tried) <= choice.lr <= max(tried):
         yield f"its learning rate {choice.lr:g} lies outside those that were tried"
-    elif choice.best is not None and choice.best not in tried:
-        yield f"its best learning rate {choice.best:g} was not tried"
+    elif taken not in tried:
+        yield f"its best learning rate {taken:g} was not tried"
+    elif taken != best:
+        yield f"its best learning rate is {taken:g}, but by its own trials {best:g} was better"
+    elif untried := [rate for rate in grid if rate not in tried]:
+        yield f"the learning rate {untried[0]:g} of its grid was not tried"
+    elif choice.at_edge != (best in (min(tried), max(tried))):
+        yield f"it is wrong about its best learning rate {best:g} being the lowest or highest that was tried"
 
 
 def _freezing(record: Record) -> Iterator[str]:

@@ -3,6 +3,7 @@
 import hashlib
 from typing import Any, Literal
 
+from oelm.config.run import RunConfig
 from oelm.config.settings import Settings, flattened
 
 PLAN_FILE = "plan.json"
@@ -71,6 +72,17 @@ class RegisteredPlan(Settings):
     def runs(self) -> tuple[tuple[str, int], ...]:
         """The final runs: every arm with every seed."""
         return tuple((arm, seed) for seed in self.seeds for arm in self.arms)
+
+
+def settings_to_plan(config: RunConfig, *, is_tuned: bool) -> dict[str, Any]:
+    """All that decides a run's numbers but the seed; a tuned rate, and what follows from it, are not known yet."""
+    settings = config.numbers()
+    del settings["seed"]
+    if is_tuned:  # the share of the rate at which the cosine ends follows from the rate
+        settings["optim"] = {
+            name: value for name, value in settings["optim"].items() if name not in ("lr", "min_lr_ratio")
+        }
+    return settings
 
 
 def file_digest(content: bytes) -> str:

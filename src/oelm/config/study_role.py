@@ -1,10 +1,12 @@
 """What a run knows about its study: no part of it affects the results, all of it matters for the verdict."""
 
+import math
 from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field
 
+from oelm.config.measure import Measure
 from oelm.config.settings import Settings
 
 
@@ -17,6 +19,11 @@ class Trial(Settings):
     """Of the measure that the rate was chosen by, if that is not the loss; older records call it accuracy."""
     extension: bool = False
     """Tried because the best rate so far lay at the edge of the grid."""
+
+    def badness(self, measure: Measure) -> tuple[float, float]:
+        """By the measure's value where it is not the loss (ties: the lower loss), else by loss; the least is best."""
+        loss = math.inf if self.loss is None else self.loss
+        return (measure.sign * self.value, loss) if self.value is not None else (loss, 0.0)
 
 
 class ChosenBy(StrEnum):

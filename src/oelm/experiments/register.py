@@ -4,7 +4,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from oelm.base.errors import CheckpointError, ConfigError, UnreadableError
 from oelm.base.files import read_json, write_text
@@ -17,6 +16,7 @@ from oelm.config.registered import (
     RegisteredPlan,
     file_digest,
     plan_differences,
+    settings_to_plan,
 )
 from oelm.config.run import RunConfig
 from oelm.config.settings import parse
@@ -104,12 +104,7 @@ def _agree(now: RegisteredPlan, files: Sequence[Path], out: Path, *, amend: bool
 
 
 def _arm(config: RunConfig, *, is_tuned: bool) -> RegisteredArm:
-    settings: dict[str, Any] = config.numbers()
-    del settings["seed"]
-    if is_tuned:  # the share of the rate at which the cosine ends follows from the rate
-        settings["optim"] = {
-            name: value for name, value in settings["optim"].items() if name not in ("lr", "min_lr_ratio")
-        }
+    settings = settings_to_plan(config, is_tuned=is_tuned)
     return RegisteredArm(method=config.method.name, control=control_of(config.method), settings=settings)
 
 

@@ -90,7 +90,7 @@ def _refined(three: Sequence[Trial], measure: Measure) -> tuple[float, ChosenBy]
     best = three[1].lr
     if any(trial.loss is None for trial in three):
         return best, ChosenBy.BEST_BESIDE_DIVERGED
-    found = vertex([trial.lr for trial in three], [_badness(trial, measure)[0] for trial in three])
+    found = vertex([trial.lr for trial in three], [trial.badness(measure)[0] for trial in three])
     return (best, ChosenBy.BEST_WITHOUT_CURVATURE) if found is None else (found, ChosenBy.VERTEX)
 
 
@@ -137,13 +137,7 @@ def _trial(run: StudyRun, plan: TuningPlan) -> Trial:
 
 def _best(trials: Sequence[Trial], measure: Measure) -> int:
     """The place of the best; where all diverged, the lowest rate."""
-    return min(range(len(trials)), key=lambda place: _badness(trials[place], measure))
-
-
-def _badness(trial: Trial, measure: Measure) -> tuple[float, float]:
-    """By the measure's value where it is not the loss (ties: the lower loss), else by loss."""
-    loss = math.inf if trial.loss is None else trial.loss
-    return (measure.sign * trial.value, loss) if trial.value is not None else (loss, 0.0)
+    return min(range(len(trials)), key=lambda place: trials[place].badness(measure))
 
 
 def vertex(rates: Sequence[float], scores: Sequence[float]) -> float | None:

@@ -163,6 +163,8 @@ class Study(Settings):
     primary: str
     """The arm whose comparison with its control answers the question; stated before the runs."""
     margin: Annotated[float, Field(gt=1)] = 1.05
+    """What still counts as no worse, as a ratio: 1.05 is 5 %. A measure that is judged by a difference (correlations,
+    ROUGE-L, exact answers) keeps its own limit."""
     evaluate: EvaluationRequest | None = None
     """What every finished model is asked (`oelm eval`); the answers stand beside its record and in the report."""
     looks: Annotated[int, Field(ge=1)] = 1

@@ -85,9 +85,11 @@ class Arm:
     def unexplained(self) -> float | None:
         """The loss as a share of what a prediction that looks at nothing would have: the worst run's; None if unknown.
 
-        Older records do not hold the entropy of their tokens; that of labels follows from an evaluation.
+        Older records do not hold the entropy of their tokens, which all runs of an arm have in common; that of labels
+        follows from an evaluation.
         """
-        shares = [_unexplained(record) for record in self.records]
+        entropy = next((record.answer_entropy for record in self.records if record.answer_entropy), None)
+        shares = [_unexplained(record, entropy) for record in self.records]
         known = [share for share in shares if share is not None]
         return max(known) if known and len(known) == len(shares) else None
 
@@ -105,15 +107,15 @@ class Arm:
         return fmean(norms) if norms else expected_row_norm(self.config)
 
 
-def _unexplained(record: Record) -> float | None:
-    if record.answer_entropy and record.result.loss is not None:
-        return record.result.loss / record.answer_entropy
+def _unexplained(record: Record, entropy: float | None) -> float | None:
+    if entropy and record.result.loss is not None:
+        return record.result.loss / entropy
     row = next((row for row in record.evaluations if row.checkpoint == "last" and row.labels), None)
     if row is None or "loss" not in row.measures:
         return None
     shares = [count / len(row.labels.split()) for count in Counter(row.labels.split()).values()]
-    entropy = -sum(share * math.log(share) for share in shares)
-    return row.measures["loss"] / entropy if entropy else None
+    of_labels = -sum(share * math.log(share) for share in shares)
+    return row.measures["loss"] / of_labels if of_labels else None
 
 
 def _last_fifth(record: Record) -> float | None:

@@ -21,6 +21,7 @@ from oelm.report.content import (
 from oelm.report.findings import Comparison, Finding
 from oelm.report.groups import Group, Report
 from oelm.report.intervals import forest, pairs_of, price, tone_of
+from oelm.report.record_files import Registration
 from oelm.report.sections import (
     COMPARED_NUMBERS,
     compared_cells,
@@ -149,12 +150,21 @@ def _experiment(report: Report, place: int, say: Texts) -> Experiment:
 def _about(report: Report, group: Group, say: Texts) -> About:
     """The study's own words where there are any; whether it was registered in any case."""
     text = next((each for each in report.studies if each.study == group.study), None)
-    stamps = [each.plan for each in report.registrations if each.study == group.study and each.plan]
-    fixed = "exploratory" if not stamps else "registered_late" if any(s.runs_before for s in stamps) else "registered"
-    kind = say(f"kind.{'reported' if group.source == 'reported' else fixed}")
+    found = [each for each in report.registrations if each.study == group.study]
+    kind = say(f"kind.{'reported' if group.source == 'reported' else _registered(found)}")
     if text is None:
         return About("", "", kind)
     return About(text.title, text.question or "", f"{text.kind} · {kind}" if text.kind else kind)
+
+
+def _registered(found: Sequence[Registration]) -> str:
+    """Whether what a study judges was fixed before its runs, as far as the files that are here show it."""
+    planned = [each for each in found if each.plan]
+    if not planned:
+        return "exploratory"
+    if any(each.missing is None for each in planned):
+        return "plan_not_here"
+    return "registered_late" if any(each.plan and each.plan.runs_before for each in planned) else "registered"
 
 
 def _answered(group: Group, colours: Mapping[str, int], say: Texts) -> tuple[Section, ...]:

@@ -92,7 +92,8 @@ class Withheld(StrEnum):
     """Why there is no verdict although there are seeds enough."""
 
     INCOMPLETE = "incomplete"
-    """Planned runs of the arm or of its control are missing: were they left out for what they showed?"""
+    """Planned runs of the arm or of its control are missing: were they left out for what they showed? Likewise, where
+    no difference shows, those of the negative control."""
     NOT_LEARNT = "not-learnt"
     """The control predicts hardly better than without looking: before anything is learnt, all arms are alike."""
     CANNOT_TELL = "cannot-tell"
@@ -129,6 +130,11 @@ class Terms:
     def is_fixed(self) -> bool:
         """Whether primary arm and margin are those from before the runs; if not, all arms are corrected."""
         return not self.changes and (self.plan is None or self.plan.is_first)
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether there is a plan and its file is here, so that what was found was held against it."""
+        return self.plan is not None and self.plan.missing is not None
 
 
 @dataclass(frozen=True)
@@ -227,6 +233,7 @@ class _Asked:
 def compare(arms: Sequence[Arm], margin: float | None = None, primary: str | None = None) -> tuple[Comparison, ...]:
     """One experiment by itself. Margin and primary arm (a method) are those that the records state, unless given."""
     require_arm([arms], primary)
+    require_use([arms], margin)
     return compare_all([arms], [terms_of(arms, None, margin, primary)])[0]
 
 
@@ -248,6 +255,17 @@ def require_arm(groups: Sequence[Sequence[Arm]], primary: str | None) -> None:
     """Refuse a primary arm that is none of the arms."""
     if primary is not None and not any(primary_arms(arms, primary) for arms in groups):
         raise ConfigError(f"no arm has the method {primary!r}", "name the method of one of the arms, not of a baseline")
+
+
+def require_use(groups: Sequence[Sequence[Arm]], margin: float | None) -> None:
+    """Refuse a margin that nothing would be judged by."""
+    declared = (measure for arms in groups for arm in arms for record in arm.records for measure in record.declared)
+    judged = dict.fromkeys(measure for measure in declared if measure.scale is not None)
+    if margin is None or not judged or any(each.scale is not CompareScale.DIFFERENCE for each in judged):
+        return
+    limits = ", ".join(f"{each.name} ({each.criterion:g})" for each in judged)
+    raise ConfigError(f"a margin is a ratio, and here differences are judged, by limits of their own: {limits}",
+                      "leave out --margin")  # fmt: skip
 
 
 def terms_of(arms: Sequence[Arm], plan: Registration | None, margin: float | None, primary: str | None) -> Terms:
@@ -521,7 +539,10 @@ def _withheld(
     """Why the verdict must not be given; None where it may, or where there is none."""
     if verdict is Verdict.NO_VERDICT or control is None:
         return None
-    if plan and any(plan.lacks(each.config.study.cell) for each in (arm, control) if each.config.study):
+    cells = [each.config.study.cell for each in (arm, control) if each.config.study]
+    if plan and any(map(plan.lacks, cells)):
+        return Withheld.INCOMPLETE
+    if plan and verdict is Verdict.NON_INFERIOR and any(map(plan.lacks_negative, cells)):
         return Withheld.INCOMPLETE
     if control.unexplained is not None and control.unexplained > LEARNT:
         return Withheld.NOT_LEARNT

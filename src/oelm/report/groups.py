@@ -21,7 +21,7 @@ from oelm.report.arms import (
     study_of,
 )
 from oelm.report.confounds import ScaleGap, scale_gaps
-from oelm.report.findings import Comparison, Finding, compare_all, require_arm, terms_of
+from oelm.report.findings import Comparison, Finding, compare_all, require_arm, require_use, terms_of
 from oelm.report.record_files import (
     FoundPlan,
     Registration,
@@ -158,6 +158,7 @@ def build_report(
     registered = registrations(final, plans or {})
     split = [group_into_arms(members) for members in split_into_groups(within_plan(final, registered) or final)]
     require_arm(split, primary)
+    require_use(split, margin)
     terms = [
         terms_of(arms, registration_of([record for arm in arms for record in arm.records], registered), margin, primary)
         for arms in split

@@ -4,8 +4,9 @@ import gc
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import yaml
 from pydantic import ValidationError
@@ -14,10 +15,19 @@ from oelm.base.errors import CheckpointError, ConfigError, UnreadableError
 from oelm.base.files import PARTIAL_PREFIX, read_json
 from oelm.config.consistency import contradiction, disagreement
 from oelm.config.evaluated import EVALUATION_FILE, EvaluationFile
+from oelm.config.methods import parse_method
 from oelm.config.record import Record, RunState, StateFile, opened
-from oelm.config.registered import AMENDMENTS, PLAN_FILE, RegisteredPlan, file_digest
-from oelm.config.settings import fingerprint, parse, refuse_unshowable
+from oelm.config.registered import (
+    AMENDMENTS,
+    PLAN_FILE,
+    RegisteredArm,
+    RegisteredPlan,
+    file_digest,
+    settings_to_plan,
+)
+from oelm.config.settings import fingerprint, flattened, parse, refuse_unshowable
 from oelm.config.study_role import PlanStamp
+from oelm.report.arms import decides_the_problem
 
 RECORD = "record.json"
 CONFIG = "config.yaml"
@@ -250,6 +260,12 @@ class Registration:
     failed: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
     """Runs beyond the plan. They are not judged: whoever adds seeds until the result fits finds one that fits."""
+    unlike: tuple[str, ...] = ()
+    """Runs with other settings than the plan has for their arm. They are not judged, and count as missing."""
+    controls: Mapping[str, str] = field(default_factory=dict)
+    """The control that was planned for each arm, where it was planned too."""
+    negatives: Mapping[str, str] = field(default_factory=dict)
+    """For the arms of each experiment the negative control that was planned for it."""
     absent_arms: int = 0
     """Arms that were planned and have no record at all, controls aside."""
     primary: str | None = None
@@ -258,12 +274,18 @@ class Registration:
     looks: int = 1
     """How many analyses the plan allows for, each with more seeds than the last."""
     is_first: bool = True
-    """Whether primary arm and margin were registered before the first run had ended, and not changed since."""
+    """Whether what is judged was registered before the first run had ended, and not changed since."""
+    changed: tuple[str, ...] = ()
+    """What of it amendments changed that came after runs had ended; further seeds are a matter of `looks`."""
 
     def lacks(self, cell: str | None) -> bool:
-        """Whether planned runs of an arm are missing."""
-        names = (name.rpartition("-seed")[0] for name in self.missing or ())
-        return cell is not None and cell in names
+        """Whether planned runs of an arm, or of the control that was planned for it, are missing."""
+        names = {name.rpartition("-seed")[0] for name in self.missing or ()}
+        return cell is not None and not names.isdisjoint((cell, self.controls.get(cell, cell)))
+
+    def lacks_negative(self, cell: str | None) -> bool:
+        """Whether planned runs of the negative control of an arm's experiment are missing."""
+        return self.lacks(self.negatives.get(cell or ""))
 
 
 def registrations(records: Sequence[Record], plans: Mapping[str, FoundPlan]) -> tuple[Registration, ...]:
@@ -283,19 +305,19 @@ def registrations(records: Sequence[Record], plans: Mapping[str, FoundPlan]) -> 
 
 def within_plan(records: Sequence[Record], found: Sequence[Registration]) -> list[Record]:
     """The records without those that a plan does not provide for, or that were made beside it for one of its arms."""
-    added: dict[tuple[str | None, str | None], tuple[str, ...]]
-    added = {(each.study, each.plan.digest): each.added for each in found if each.plan}
+    unplanned: dict[tuple[str | None, str | None], tuple[str, ...]]
+    unplanned = {(each.study, each.plan.digest): (*each.added, *each.unlike) for each in found if each.plan}
     planned = _planned_settings(records)
     return [
         record
         for record in records
-        if not _is_beside(record, planned) and _run_name(record) not in added.get(_study_and_plan(record), ())
+        if not _is_beside(record, planned) and _run_name(record) not in unplanned.get(_study_and_plan(record), ())
     ]
 
 
 def registration_of(records: Sequence[Record], found: Sequence[Registration]) -> Registration | None:
-    """The one under which all these runs were made; None where there is none, or several."""
-    keys = {_study_and_plan(record) for record in records}
+    """The plan of these runs, also where those of further arms were made beside it; None where there are several."""
+    keys = {_study_and_plan(record) for record in records if _stamp(record)}
     return next((each for each in found if each.plan and keys == {(each.study, each.plan.digest)}), None)
 
 
@@ -323,13 +345,13 @@ def _registration(study: str | None, group: Sequence[Record], plans: Mapping[str
     digests = (last.digest, *last.amendments)
     if not all(digest in plans for digest in digests):  # what an amendment changed cannot be seen
         return Registration(study, len(group), last, is_first=last.runs_before == 0 and not last.amendments)
-    folder, first, *amended = plans[last.digest].folder, *(plans[digest].plan for digest in digests)
-    planned = _planned_runs(first, amended)
+    folder, versions = plans[last.digest].folder, [plans[digest].plan for digest in digests]
+    planned, fixed, changed = _planned_runs(versions), _fixed_before_the_runs(versions), _changed_after_runs(versions)
+    unlike = {_run_name(record) for record in group if not _is_as_planned(record, versions)} & planned.keys()
     made = set(map(_run_name, group))
-    missing = tuple(name for name in planned if name not in made)
+    missing = tuple(name for name in planned if name not in made - unlike)
     ended = {name: how_it_ended(folder / "final" / name) for name in missing}
     cells = {record.config.study.cell for record in group if record.config.study}
-    changed = any(plan.runs_before and (plan.primary, plan.margin) != (first.primary, first.margin) for plan in amended)
     return Registration(
         study,
         len(group),
@@ -338,25 +360,82 @@ def _registration(study: str | None, group: Sequence[Record], plans: Mapping[str
         diverged=tuple(name for name, state in ended.items() if state is RunState.DIVERGED),
         failed=tuple(name for name, state in ended.items() if state is RunState.FAILED),
         added=tuple(sorted(made - planned.keys())),
-        absent_arms=sum(name not in cells and arm.method != arm.control for name, arm in first.arms.items()),
-        primary=first.primary_method,
-        margin=first.margin,
-        looks=first.looks,
+        unlike=tuple(sorted(unlike)),
+        controls=_controls(fixed),
+        negatives=_negatives(fixed),
+        absent_arms=sum(name not in cells and arm.method != arm.control for name, arm in fixed.arms.items()),
+        primary=fixed.primary_method,
+        margin=fixed.margin,
+        looks=fixed.looks,
         is_first=last.runs_before == 0 and not changed,
+        changed=changed,
     )
 
 
-def _planned_runs(first: RegisteredPlan, amended: Sequence[RegisteredPlan]) -> dict[str, None]:
+def _fixed_before_the_runs(versions: Sequence[RegisteredPlan]) -> RegisteredPlan:
+    """The last version of a plan that had seen no result; the first one where even that had."""
+    unseen = [plan for plan in versions if plan.runs_before == 0]
+    return unseen[-1] if unseen else versions[0]
+
+
+def _changed_after_runs(versions: Sequence[RegisteredPlan]) -> tuple[str, ...]:
+    """In which keys of the study file later versions differ from what was fixed; new arms and seeds change nothing."""
+    fixed = _fixed_before_the_runs(versions)
+    later = [plan for plan in versions if plan.runs_before]
+    names = [
+        name
+        for name in ("primary", "margin", "tuning")
+        if any(getattr(plan, name) != getattr(fixed, name) for plan in later)
+    ]
+    arms = any(plan.arms.get(name) != arm for plan in later for name, arm in fixed.arms.items())
+    return (*names, "arms") if arms else tuple(names)
+
+
+def _planned_runs(versions: Sequence[RegisteredPlan]) -> dict[str, None]:
     """The runs that may be judged: those of the plan, and seeds of as many amendments as it allows for further looks.
 
     An amendment from before any run had ended has seen nothing, so it costs no look.
     """
-    seeds, looks = set(first.seeds), 1
-    for plan in amended:
+    fixed = _fixed_before_the_runs(versions)
+    seeds, looks = set(fixed.seeds), 1
+    for plan in versions:
         looks += bool(plan.runs_before and set(plan.seeds) - seeds)
-        seeds |= set(plan.seeds) if looks <= first.looks else set()
-    runs = (run for plan in (first, *amended) for run in plan.runs)
+        seeds |= set(plan.seeds) if looks <= fixed.looks else set()
+    runs = (run for plan in versions for run in plan.runs)
     return dict.fromkeys(f"{cell}-seed{seed}" for cell, seed in runs if seed in seeds)
+
+
+def _is_as_planned(record: Record, versions: Sequence[RegisteredPlan]) -> bool:
+    """Whether a run has the settings that some version of the plan has for its arm."""
+    cell = record.config.study.cell if record.config.study else None
+    planned = [plan for plan in versions if cell in plan.arms]
+    return not planned or any(
+        plan.arms[cell].settings == settings_to_plan(record.config, is_tuned=plan.tuning is not None)
+        for plan in planned
+        if cell is not None
+    )
+
+
+def _controls(plan: RegisteredPlan) -> dict[str, str]:
+    """By arm: the planned arm with the method of its control, where the same is learned."""
+    problems = {name: _problem(arm) for name, arm in plan.arms.items()}
+    return {
+        name: other
+        for name, arm in plan.arms.items()
+        for other in plan.arms
+        if plan.arms[other].method == arm.control and problems[name] == problems[other]
+    }
+
+
+def _negatives(plan: RegisteredPlan) -> dict[str, str]:
+    """By arm: the planned arm that must fail where the same is learned."""
+    problems = {name: _problem(arm) for name, arm in plan.arms.items()}
+    blind = [name for name, arm in plan.arms.items() if parse_method(arm.method).blind]
+    return {name: each for each in blind for name in plan.arms if problems[name] == problems[each]}
+
+
+def _problem(arm: RegisteredArm) -> dict[str, Any]:
+    return {path: value for path, value in flattened(arm.settings).items() if decides_the_problem(path)}
 
 
 def _stamp(record: Record) -> PlanStamp | None:

@@ -32,7 +32,7 @@ _NOTHING_SAVED = 0.0005
 def plain_sentence(found: Finding, criterion: float, say: Texts) -> str:
     """`Freezing Q and K (oelm) cost no more than 5 % in perplexity here, and saved 12 % of the trained weights ...`."""
     decided = found.verdict in DECIDED and found.estimate is not None
-    is_open = found.arm.source == "measured" and (found.terms.plan is None or not found.terms.is_fixed)
+    is_open = found.arm.source == "measured" and not (found.terms.is_registered and found.terms.is_fixed)
     begin = say("plain.exploratory") if decided and is_open else ""
     claim = begin + say(
         f"plain.{_case(found)}",
@@ -173,8 +173,7 @@ def finding_remarks(found: Finding, say: Texts) -> tuple[str, ...]:
         count = say("over", number=MOST_SEEDS) if found.more_seeds is None else found.more_seeds
         remarks.append(say("more_seeds" if looks > 1 else "more_seeds_new_plan", count=count, looks=looks))
     if found.is_primary and found.verdict is not Verdict.NO_VERDICT:
-        plan = found.terms.plan
-        registered = "primary_remark" if plan and plan.missing is not None else "primary_unregistered"
+        registered = "primary_remark" if found.terms.is_registered else "primary_unregistered"
         remarks.append(say(registered if found.terms.is_fixed else "primary_after"))
     remarks += [say("confound", confound=confound_phrase(each, say)) for each in found.confounds]
     if found.missing and found.arm.source == "measured":
@@ -393,12 +392,18 @@ def _registered(found: Registration, say: Texts) -> str:
         parts.append(say("plan_not_here"))
     elif found.missing:
         parts.append(say("planned_missing", runs=_first(found.missing, say)))
-    for text, runs in (("diverged_runs", found.diverged), ("failed_runs", found.failed), ("added_runs", found.added)):
-        if runs:
-            parts.append(say(text, count=len(runs), runs=_first(runs, say)))
+    named = {
+        "diverged_runs": found.diverged,
+        "failed_runs": found.failed,
+        "unlike_runs": found.unlike,
+        "added_runs": found.added,
+    }
+    parts += [say(text, count=len(runs), runs=_first(runs, say)) for text, runs in named.items() if runs]
     if found.looks > 1:
         parts.append(say("looks", looks=found.looks))
-    if not found.is_first:
+    if found.changed:
+        parts.append(say("changed_after", what=", ".join(found.changed)))
+    elif not found.is_first:
         parts.append(say("all_corrected"))
     return " ".join(parts)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from oelm.config.measure import Measure
 from oelm.config.record import Environment, Record
 from oelm.config.settings import fingerprint
-from oelm.config.study_role import ChosenBy
+from oelm.config.study_role import ChosenBy, Trial
 from oelm.report.arms import (
     Arm,
     decides_the_problem,
@@ -224,9 +224,14 @@ def _tuning_table(group: Sequence[Record], final: Arm | None) -> TuningTable:
         ),
         at_edge=choice.at_edge if choice else len(grid) > 1 and chosen in (grid[0], grid[-1]),
         vertex=used if choice is not None and choice.by is ChosenBy.VERTEX else None,
-        unlike_records=tuple(each.lr for each in tried if each.loss != by_rate[each.lr].result.loss),
+        unlike_records=tuple(each.lr for each in tried if not _is_of(each, by_rate[each.lr], measure)),
         better=_better_than(chosen, values, measure) if final else None,
     )
+
+
+def _is_of(trial: Trial, record: Record, measure: Measure) -> bool:
+    """Whether a trial has the results of its record."""
+    return trial.loss == record.result.loss and trial.value in (None, _tuning_value(record, measure))
 
 
 def _better_than(chosen: float, values: Mapping[float, float | None], measure: Measure) -> float | None:
@@ -247,20 +252,22 @@ class UncheckedChoice:
 
 
 def unchecked_choices(records: Sequence[Record], arms: Sequence[Arm]) -> tuple[UncheckedChoice, ...]:
-    """Arms whose choice of a rate cannot be checked, because tuning runs that did not diverge left no record here."""
-    runs = [record for record in records if is_tuning(record.config)]
-    found: dict[str, set[float]] = {}
-    for record in runs:
-        arm = _final_arm(record, arms)
+    """Arms whose choice of a rate cannot be checked, because tuning runs left no record here.
+
+    Those that the final runs say diverged leave none; older records do not say so.
+    """
+    found: dict[int, set[float]] = {id(arm): set() for arm in arms}  # arms of two data sets may share a label
+    for record in records:
+        arm = _final_arm(record, arms) if is_tuning(record.config) else None
         if arm is not None:
-            found.setdefault(arm.label, set()).add(record.config.optim.lr)
+            found[id(arm)].add(record.config.optim.lr)
     unchecked = []
     for arm in arms:
         tuning = tuning_of(arm.config)
         if tuning is None:
             continue
-        tried = [t.lr for t in tuning.choice.trials if t.loss is not None] if tuning.choice else [arm.config.optim.lr]
-        lacking = tuple(rate for rate in tried if rate not in found.get(arm.label, ()))
+        tried = [t.lr for t in tuning.choice.trials if t.loss is not None] if tuning.choice else tuning.grid
+        lacking = tuple(rate for rate in tried if rate not in found[id(arm)])
         unchecked += [UncheckedChoice(arm.label, lacking)] if lacking else []
     return tuple(unchecked)
 

@@ -214,6 +214,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     # the study
     "kind.registered": ("registered plan", "计划已登记"),
     "kind.registered_late": ("plan registered after the first runs", "计划在首次运行之后才登记"),
+    "kind.plan_not_here": ("exploratory, its registered plan is not here", "探索性，登记的计划不在此处"),
     "kind.exploratory": ("exploratory, no registered plan", "探索性，没有登记的计划"),
     "kind.reported": ("as reported, nothing was run here", "据其报告，此处未运行"),
     # the sentence on an arm
@@ -440,6 +441,14 @@ TEXTS: dict[str, tuple[str, str]] = {
         "The plan allows for {looks} analyses with more and more seeds, each at 5 % / {looks}.",
         "计划允许在不断增加种子的情况下分析 {looks} 次，每次水平为 5 % / {looks}。",
     ),
+    "unlike_runs": (
+        "Runs with other settings than the plan has, which are not judged: {count} ({runs}).",
+        "设置与计划不符、不作判定的运行：{count}（{runs}）。",
+    ),
+    "changed_after": (
+        "Changed by an amendment after runs had ended: {what}. All arms corrected.",
+        "已有运行结束之后才修订：{what}。所有组均校正。",
+    ),
     "all_corrected": (
         "Primary arm and margin were not fixed before the runs: all arms corrected.",
         "主要实验组和界限并非在运行前确定：所有组均校正。",
@@ -495,9 +504,9 @@ TEXTS: dict[str, tuple[str, str]] = {
         "主要实验组的检验不作校正；其余各组的区间按 Holm 方法加宽，使它们关于界限的全部判定以 95 % 的置信度同时成立。",
     ),
     "note.no_primary": (
-        "No primary arm was stated, so all intervals are widened after Holm: with 95 % confidence all verdicts on the "
-        "margin are right together.",
-        "未事先声明主要实验组，因此所有区间都按 Holm 方法加宽：关于界限的全部判定以 95 % 的置信度同时成立。",
+        "No primary arm stands uncorrected here, so all intervals are widened after Holm: with 95 % confidence all "
+        "verdicts on the margin are right together.",
+        "此处没有不作校正的主要实验组，因此所有区间都按 Holm 方法加宽：关于界限的全部判定以 95 % 的置信度同时成立。",
     ),
     "note.reported": ("Figures are as the study reported them; nothing was run here.", "数值为其所报告，此处未运行。"),
     "note.later": ("Trained weights include those that a plan releases later.", "可训练权重包括后期释放的部分。"),
