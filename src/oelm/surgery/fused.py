@@ -20,8 +20,6 @@ from oelm.base.errors import ConfigError
 from oelm.surgery.architectures import Fused
 
 _KINDS = ("weight", "bias")
-_PEFT = "base_model.model."
-"""What names begin with inside PEFT's wrapper."""
 
 
 class SplitLinear(nn.Module):
@@ -38,6 +36,8 @@ class SplitLinear(nn.Module):
     def __init__(self, fused: nn.Linear | Conv1D, sizes: Mapping[str, int], groups: int) -> None:
         super().__init__()
         self.sizes, self.groups, self.transposed = dict(sizes), groups, isinstance(fused, Conv1D)
+        self.adapters_are_merged = False
+        """Adapters on parts are merged before the model leaves; if not, saving them is warned of."""
         trained = fused.weight.requires_grad
         weights = self.split(fused.weight.detach(), "weight")
         biases = {} if fused.bias is None else self.split(fused.bias.detach(), "bias")
@@ -129,7 +129,7 @@ def _fuse(module: nn.Module, state: dict[str, Any], prefix: str, _metadata: obje
         if all(name in state for name in parts.values()):
             state[f"{prefix}{kind}"] = module.fuse({part: state.pop(name) for part, name in parts.items()}, kind)
     wrapped = [part for part in module.sizes if hasattr(module.get_submodule(part), "base_layer")]
-    if wrapped and prefix.startswith(_PEFT):
+    if wrapped and not module.adapters_are_merged:
         warnings.warn(
             f"{prefix}{wrapped[0]} is a part of a fused weight: saved by PEFT, its adapter does nothing on the plain "
             "model. Write it with oelm.save(model, folder), or load it on the converted model only.",

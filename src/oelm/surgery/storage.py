@@ -14,7 +14,7 @@ from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from oelm.base.errors import CheckpointError, FreezeError
 from oelm.method.extras import rows_of
-from oelm.surgery.adapters import adapted_base, save_adapter
+from oelm.surgery.adapters import adapted_base, refuse_lost_parts, save_adapter
 from oelm.surgery.architectures import Architecture, set_architecture
 from oelm.surgery.conversion import (
     accept_weights,
@@ -42,17 +42,15 @@ def save(model: nn.Module, folder: Path | str, tokenizer: PreTrainedTokenizerBas
     """
     model = getattr(model, "_orig_mod", model)  # torch.compile's wrapper
     base = adapted_base(model)
+    check_frozen(base or model)
     if base is not None:
-        check_frozen(base)
-        if rows_of(conversion_of(base).operation.method.extras):
-            raise CheckpointError(
-                "an adapter is saved without its base, and the extras inside this model's attention would be lost",
-                "save the merged model: oelm.save(model.merge_and_unload(), folder)",
-            )
+        _refuse_lost_extras(base)
         save_adapter(model, base, Path(folder))
     else:
-        check_frozen(model)
         assert isinstance(model, PreTrainedModel), "converted"
+        if getattr(model, "_hf_peft_config_loaded", False):  # by add_adapter: transformers writes the adapter alone
+            _refuse_lost_extras(model)
+            refuse_lost_parts(model)
         accept_weights(model)  # under a calendar they may have moved
         model.save_pretrained(folder)
     if tokenizer is not None:
@@ -99,6 +97,14 @@ def load(source: Path | str, *, architecture: Architecture | None = None, **opti
         )
     freeze(model, conversion)
     return model
+
+
+def _refuse_lost_extras(base: nn.Module) -> None:
+    if rows_of(conversion_of(base).operation.method.extras):
+        raise CheckpointError(
+            "an adapter is saved without its base, and the extras inside this model's attention would be lost",
+            "save the merged model: oelm.save(model.merge_and_unload(), folder), model being what peft.get_peft_model gave",
+        )
 
 
 def _class_of(source: str, config: transformers.PreTrainedConfig) -> Any:
