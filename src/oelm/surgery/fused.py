@@ -99,8 +99,13 @@ def split_fused(model: nn.Module, attention: str, fused: Mapping[str, Fused], he
 
 
 def is_plain(module: nn.Module) -> bool:
-    """A linear layer with a matrix of numbers that can be measured and rewritten: not quantised, without an adapter."""
-    return isinstance(module, nn.Linear | Conv1D) and module.weight.is_floating_point() and module.weight.itemsize > 1
+    """A linear layer with a matrix of numbers that can be measured and rewritten: not quantised, without an adapter.
+
+    Quantising libraries make whole numbers, 8-bit floats, or tensors of a kind of their own that say they are float32.
+    """
+    if not isinstance(module, nn.Linear | Conv1D) or type(module.weight) is not nn.Parameter:
+        return False
+    return module.weight.is_floating_point() and module.weight.itemsize > 1
 
 
 def _sizes(attention: nn.Module, layout: Fused, rows: int, head_width: int) -> dict[str, int]:
