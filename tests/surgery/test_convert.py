@@ -439,6 +439,27 @@ def test_a_quantised_model_can_be_kept_and_nothing_else(quantised) -> None:
         check_frozen(model)
 
 
+class Buffers(nn.Module):
+    """A linear layer as GPTQ and AWQ make them: without a parameter."""
+
+    def __init__(self, plain: nn.Linear) -> None:
+        super().__init__()
+        self.in_features, self.out_features = plain.in_features, plain.out_features
+        self.register_buffer("qweight", plain.weight.detach().round().to(torch.int8))
+
+
+@pytest.mark.parametrize("method", ["keep", "keep+core", "oelm"])
+def test_a_quantised_model_without_parameters_needs_no_conversion(method: str) -> None:
+    model = tiny("llama")
+    for layer in model.model.layers:
+        layer.self_attn.q_proj, layer.self_attn.k_proj = (
+            Buffers(layer.self_attn.q_proj),
+            Buffers(layer.self_attn.k_proj),
+        )
+    with pytest.raises(ConfigError, match=r"q_proj is quantised \(Buffers\) into buffers.*go on without"):
+        convert(model, method)
+
+
 def test_weights_that_are_not_in_memory_are_refused() -> None:
     with torch.device("meta"):
         model = gpt2()

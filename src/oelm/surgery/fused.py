@@ -89,7 +89,7 @@ def split_fused(model: nn.Module, attention: str, fused: Mapping[str, Fused], he
         if not is_plain(module):
             raise ConfigError(
                 f"{attention}.{name} is a {type(module).__name__}, not a plain linear layer, and cannot be split",
-                "convert the model before adapters are added, and without quantising its fused weights",
+                f"convert before adapters are added, and do not quantise it: llm_int8_skip_modules=['{name}']",
             )
         assert isinstance(module, nn.Linear | Conv1D)
         rows = module.weight.shape[1 if isinstance(module, Conv1D) else 0]

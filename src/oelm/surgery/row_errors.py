@@ -11,7 +11,7 @@ from oelm.surgery.architectures import Architecture, Place
 
 def part_of(model: PreTrainedModel, attention: str, name: str) -> nn.Module:
     """The module that a row names inside an attention."""
-    inside = dict(model.get_submodule(attention).named_modules())
+    inside: dict[str, nn.Module] = dict(model.get_submodule(attention).named_modules())
     if name not in inside:
         raise ConfigError(
             f"{attention} has no module {name!r}, which the architecture's row names",
