@@ -4,6 +4,7 @@ Each property has a twin that must fail, so that a wrong row cannot pass.
 """
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -259,15 +260,14 @@ FALCON = Architecture(  # as docs/architectures.md has it
 )
 
 
-def falcon() -> PreTrainedModel:
+def falcon(**changes: object) -> PreTrainedModel:
     config = transformers.FalconConfig(
         vocab_size=37,
         hidden_size=24,
         num_hidden_layers=2,
         num_attention_heads=4,
-        multi_query=False,
-        new_decoder_architecture=False,
         pad_token_id=0,
+        **{"multi_query": False, "new_decoder_architecture": False, **changes},
     )
     return bold(transformers.FalconForCausalLM(config))
 
@@ -288,6 +288,33 @@ def test_a_user_adds_an_architecture(tmp_path) -> None:
     loaded = load(tmp_path, architecture=FALCON).eval()
     assert frozen_in(loaded) == frozen_in(model)
     assert disagreement(logits(loaded, "falcon"), expected) < 1e-9
+
+
+PLACE = FALCON.places[Attention.DECODER]
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        (replace(FALCON, head_width="width"), r"no number 'width'.*head_dim=6"),
+        (replace(PLACE, query="query_key_value.Q"), r"no module 'query_key_value\.Q'.*query_key_value\.q, "),
+        (replace(PLACE, fused={"qkv": Fused(parts=("q", "k", "v"))}), r"no module 'qkv'.*query_key_value, "),
+        (replace(PLACE, query="query_key_value", key="query_key_value", fused={}), "query and key are both"),
+    ],
+    ids=["head width", "part", "fused", "not split"],
+)
+def test_a_row_that_does_not_fit_says_where(row: Architecture | Place, problem: str) -> None:
+    if isinstance(row, Place):
+        row = replace(FALCON, places={Attention.DECODER: row})
+    with pytest.raises(ConfigError, match=problem):
+        convert(falcon(), architecture=row)
+
+
+@pytest.mark.parametrize("layout", [{"multi_query": True}, {"new_decoder_architecture": True, "num_kv_heads": 2}])
+def test_fused_weights_of_another_layout_are_refused(layout: dict[str, object]) -> None:
+    """Falcons whose keys are fewer: cut in three equal parts, Q would be half of it, and some of V frozen."""
+    with pytest.raises(ConfigError, match=r"query_key_value\.q would have 1[26] rows, and attention puts out \[24\]"):
+        convert(falcon(**layout), architecture=FALCON)
 
 
 def test_documented_architecture_is_the_tested_one() -> None:

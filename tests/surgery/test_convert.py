@@ -381,11 +381,46 @@ class Int8Linear(nn.Linear):
         return nn.functional.linear(x, self.weight.to(x.dtype) * self.scale, self.bias)
 
 
-def test_a_quantised_model_can_be_kept_and_nothing_else() -> None:
+class Int8Tensor(Tensor):
+    """A weight as torchao makes them: a tensor that says it is of floats, and knows the product and little else."""
+
+    @staticmethod
+    def __new__(cls, whole: Tensor, scale: Tensor) -> "Int8Tensor":
+        return Tensor._make_wrapper_subclass(cls, whole.shape, dtype=scale.dtype)
+
+    def __init__(self, whole: Tensor, scale: Tensor) -> None:
+        self.whole, self.scale = whole, scale
+
+    def __tensor_flatten__(self) -> tuple[list[str], None]:
+        return ["whole", "scale"], None
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        if function is nn.functional.linear:
+            x, weight, bias = args
+            return nn.functional.linear(x, weight.whole.to(x.dtype) * weight.scale, bias)
+        with torch._C.DisableTorchFunctionSubclass():
+            return function(*args, **(kwargs or {}))
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        if function is torch.ops.aten.detach.default:
+            return cls(args[0].whole, args[0].scale)
+        raise NotImplementedError(function)
+
+
+def int8_weight(plain: nn.Linear) -> nn.Linear:
+    quantised = Int8Linear(plain)
+    plain.weight = nn.Parameter(Int8Tensor(quantised.weight.data, quantised.scale), requires_grad=False)
+    return plain
+
+
+@pytest.mark.parametrize("quantised", [Int8Linear, int8_weight], ids=["layer", "tensor"])
+def test_a_quantised_model_can_be_kept_and_nothing_else(quantised) -> None:
     model = tiny("bert")
     for layer in model.bert.encoder.layer:
         for name in ("query", "key", "value"):
-            setattr(layer.attention.self, name, Int8Linear(getattr(layer.attention.self, name)))
+            setattr(layer.attention.self, name, quantised(getattr(layer.attention.self, name)))
     before = logits(model, "bert")
     with pytest.raises(ConfigError, match=r"query is quantised.*take keep"):
         convert(model, "oelm-polar")
@@ -398,6 +433,38 @@ def test_a_quantised_model_can_be_kept_and_nothing_else() -> None:
     assert model.bert.encoder.layer[0].attention.self.query.bias.grad is None
     assert model.bert.encoder.layer[0].attention.self.value.bias.grad is not None
     check_frozen(model)
+    weight = model.bert.encoder.layer[1].attention.self.key.weight
+    getattr(weight, "whole", weight).data[0, 0] += 1
+    with pytest.raises(FreezeError, match=r"layer\.1\.attention\.self\.key\.weight has changed"):
+        check_frozen(model)
+
+
+class Buffers(nn.Module):
+    """A linear layer as GPTQ and AWQ make them: without a parameter."""
+
+    def __init__(self, plain: nn.Linear) -> None:
+        super().__init__()
+        self.in_features, self.out_features = plain.in_features, plain.out_features
+        self.register_buffer("qweight", plain.weight.detach().round().to(torch.int8))
+
+
+@pytest.mark.parametrize("method", ["keep", "keep+core", "oelm"])
+def test_a_quantised_model_without_parameters_needs_no_conversion(method: str) -> None:
+    model = tiny("llama")
+    for layer in model.model.layers:
+        layer.self_attn.q_proj, layer.self_attn.k_proj = (
+            Buffers(layer.self_attn.q_proj),
+            Buffers(layer.self_attn.k_proj),
+        )
+    with pytest.raises(ConfigError, match=r"q_proj is quantised \(Buffers\) into buffers.*go on without"):
+        convert(model, method)
+
+
+def test_weights_that_are_not_in_memory_are_refused() -> None:
+    with torch.device("meta"):
+        model = gpt2()
+    with pytest.raises(ConfigError, match=r"wte\.weight is not in memory: it was offloaded"):
+        convert(model)
 
 
 def test_the_default_keeps_and_the_others_warn_and_measure(tmp_path, recwarn) -> None:
@@ -430,5 +497,10 @@ def test_a_probe_needs_an_answer_and_leaves_the_mode_alone() -> None:
     with pytest.warns(UserWarning, match="has changed"):
         convert(model, "oelm", probe=inputs("bert"))
     assert model.training
+    model.bert.embeddings.eval()
+    convert(model, probe=inputs("bert"))
+    assert [model.training, model.bert.training, model.bert.embeddings.training] == [True, True, False]
+    with pytest.raises(ConfigError, match="the probe batch is a Tensor, not inputs by name"):
+        convert(model, probe=inputs("bert")["input_ids"])
     bare = bold(transformers.BertModel(bert().config))
     assert convert(bare, probe=inputs("bert")).damage.of == "hidden states"

@@ -247,6 +247,19 @@ def test_under_half_precision_and_autocast() -> None:
     assert all(p.grad is not None for p in added(model).values())
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch.compile, about itself
+def test_compiled_after_a_plain_model_they_are_not_forgotten() -> None:
+    """torch.compile keeps code by class: that of a model without hooks must not run for one with extras."""
+    for method in ("keep", "keep+core", "keep"):
+        model = tiny("bert")
+        convert(model, method)
+        embolden(nn.ParameterList(added(model).values()))
+        compiled = torch.compile(model, backend="eager")
+        assert disagreement(logits(compiled, "bert"), logits(model, "bert")) < 1e-9
+    torch._dynamo.reset()
+
+
 def test_an_adapter_alone_is_not_saved(tmp_path: Path) -> None:
     model = bert()
     convert(model, "keep+gain")

@@ -1,5 +1,6 @@
 import json
 
+import peft
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -48,6 +49,32 @@ def test_options_of_from_pretrained(tmp_path) -> None:
     assert loaded.dtype == torch.float32
     assert loaded.config._attn_implementation == "eager"
     assert frozen_in(loaded) == expected_frozen("bert")
+
+
+def test_the_old_name_of_dtype_is_heard(tmp_path) -> None:
+    model = tiny("bert")
+    convert(model, "keep")
+    save(model, tmp_path)
+    assert load(tmp_path, torch_dtype=torch.bfloat16).dtype == torch.bfloat16
+    assert load(tmp_path).dtype == torch.float64
+
+
+def test_what_load_cannot_give_is_refused(tmp_path) -> None:
+    model = tiny("gpt2")
+    convert(model, "keep")
+    save(model, tmp_path / "model")
+    with pytest.raises(ConfigError, match="leave output_loading_info out"):
+        load(tmp_path / "model", output_loading_info=True)
+    places = dict.fromkeys(
+        ("lm_head", *(f"transformer.{part}" for part in ("wte", "wpe", "h.0", "h.2", "ln_f"))), "cpu"
+    )
+    places["transformer.h.1"] = "disk"
+    with pytest.raises(ConfigError, match=r"transformer\.h\.1\..* is not in memory.*device_map"):
+        load(tmp_path / "model", device_map=places, offload_folder=str(tmp_path / "offloaded"))
+    adapted = peft.get_peft_model(model, peft.LoraConfig(r=2, target_modules=["c_attn.v"]))
+    save(adapted, tmp_path / "adapter")
+    with pytest.raises(CheckpointError, match=r"holds an adapter, not a model.*PeftModel\.from_pretrained"):
+        load(tmp_path / "adapter")
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch.compile, about itself

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import warnings
 
 import peft
 import pytest
@@ -227,6 +228,57 @@ def test_under_peft(name: str, targets: list[str], tmp_path) -> None:
     merged.save_pretrained(tmp_path / "merged")
     plain = type(model).from_pretrained(tmp_path / "merged").eval()
     assert disagreement(logits(plain, name), trained) < 1e-9
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"alpha_pattern": {"c_attn.v": 32}},
+        {"rank_pattern": {"c_attn.v": 4}},
+        {"bias": "lora_only"},
+        {"lora_bias": True},
+        {"use_rslora": True},
+        {"init_lora_weights": "pissa"},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_an_adapter_that_cannot_be_written_for_the_whole_layer_is_refused(change: dict[str, object], tmp_path) -> None:
+    """All of these but for the refusal load on the plain base without a word, and compute something else there."""
+    model = tiny("gpt2").float()
+    convert(model, "keep")
+    config = peft.LoraConfig(**{"r": 2, "lora_alpha": 3, "target_modules": ["c_attn.v"], **change})
+    with pytest.raises(ConfigError, match="only plain LoRA"):
+        save(peft.get_peft_model(model, config), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_adapters_of_transformers_itself_are_warned_of_or_saved(tmp_path) -> None:
+    """`add_adapter` on V: with other targets that the plain model has, PEFT leaves V out there without a word."""
+    lora = peft.LoraConfig(r=2, target_modules=["c_attn.v", "c_fc"], fan_in_fan_out=True)
+    model = tiny("gpt2")
+    convert(model, "keep")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PEFT sets fan_in_fan_out by the kind of layer
+        model.add_adapter(lora)
+    with pytest.warns(UserWarning, match="is a part of a fused weight"):
+        model.save_pretrained(tmp_path / "theirs")
+    with pytest.raises(ConfigError, match=r"c_attn\.v is a part of a fused weight.*peft\.get_peft_model"):
+        save(model, tmp_path / "ours")
+    equipped = tiny("bert")
+    convert(equipped, "keep+gain")
+    equipped.add_adapter(peft.LoraConfig(r=2, target_modules=["value"]))
+    with pytest.raises(CheckpointError, match="extras inside this model's attention would be lost"):
+        save(equipped, tmp_path / "ours")
+
+    plain = tiny("bert")
+    plain.save_pretrained(tmp_path / "base")
+    convert(plain, "keep")
+    plain.add_adapter(peft.LoraConfig(r=2, target_modules=["value"], init_lora_weights=False))
+    save(plain, tmp_path / "adapter")
+    again = type(plain).from_pretrained(tmp_path / "base")
+    again.load_adapter(str(tmp_path / "adapter"))
+    assert disagreement(logits(again.eval(), "bert"), logits(plain.eval(), "bert")) < 1e-9
+    assert disagreement(logits(again, "bert"), logits(tiny("bert"), "bert")) > 1e-3
 
 
 @pytest.mark.filterwarnings("ignore:Could not find a config file:UserWarning")

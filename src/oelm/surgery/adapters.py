@@ -37,9 +37,10 @@ def save_adapter(model: Any, base: nn.Module, folder: Path) -> None:
     if not adapted:
         model.save_pretrained(folder)
         return
-    if config.peft_type != "LORA" or config.use_rslora or config.use_dora or config.rank_pattern:
+    if not _is_plain_lora(config):
         raise ConfigError(
-            "the adapter is on a part of a fused weight, and only plain LoRA of one rank can be written for the whole",
+            "the adapter is on a part of a fused weight, and only plain LoRA of one rank, one alpha and without biases "
+            "can be written for the whole",
             "adapt other layers, or save the merged model: model.merge_and_unload().save_pretrained(folder)",
         )
     state = _adapter_state(model)
@@ -48,6 +49,25 @@ def save_adapter(model: Any, base: nn.Module, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     save_file({name: tensor.contiguous() for name, tensor in state.items()}, folder / _FILE, metadata={"format": "pt"})
     _config_of_the_whole(model, config, split, adapted).save_pretrained(str(folder))
+
+
+def refuse_lost_parts(model: nn.Module) -> None:
+    """Refuse what transformers' own `add_adapter` put on a part of a fused layer: it would be saved under that name."""
+    for path, module in model.named_modules():
+        if isinstance(module, SplitLinear) and (parts := _adapted_parts(module)):
+            raise ConfigError(
+                f"{path}.{parts[0]} is a part of a fused weight: saved after add_adapter, its adapter does nothing on "
+                "the plain model",
+                "adapt with peft.get_peft_model(model, config): oelm.save then writes it for the whole layer",
+            )
+
+
+def _is_plain_lora(config: Any) -> bool:
+    """The update is alpha / R B A, alike for all layers, on the base as it was, and nothing besides."""
+    if config.peft_type != "LORA" or config.bias != "none":
+        return False
+    varied = config.rank_pattern or config.alpha_pattern or config.use_rslora or config.use_dora or config.lora_bias
+    return not varied and config.init_lora_weights in (True, False, "gaussian")
 
 
 def _adapted_parts(module: SplitLinear) -> list[str]:

@@ -11,6 +11,7 @@ from oelm.base.errors import ConfigError
 from oelm.base.streams import stream_seed
 from oelm.config.method import BitFit, Comparator, FrozenEmbeddings, Lora, TopLayers
 from oelm.method.weights import Role, Weight, layer_count
+from oelm.surgery.fused import SplitLinear
 
 _EMBEDDINGS = frozenset({Role.TOKEN_EMBEDDING, Role.POSITION_EMBEDDING})
 _ADAPTER = "lora_"
@@ -112,3 +113,6 @@ def _inject(model: PreTrainedModel, rank: int, targets: list[str]) -> None:
     except ImportError as error:
         raise ConfigError("lora needs the package peft", "pip install 'oelm[peft]'") from error
     inject_adapter_in_model(LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=targets), model)
+    for module in model.modules():
+        if isinstance(module, SplitLinear):
+            module.adapters_are_merged = True  # by `merge`

@@ -5,7 +5,7 @@ checkpoint) writes it too, and whatever reads the folder as a plain model ignore
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -113,6 +113,15 @@ def weight_table(model: PreTrainedModel) -> tuple[Weight, ...]:
     return build_table(model, sites, conversion.operation.method, train_biases=conversion.train_biases)
 
 
+def refuse_absent_weights(model: nn.Module) -> None:
+    """Refuse a model of which a weight is not in memory: it cannot be read, and will not be trained."""
+    if absent := next((name for name, parameter in model.named_parameters() if parameter.is_meta), None):
+        raise ConfigError(
+            f"{absent} is not in memory: it was offloaded, or never loaded",
+            "load the model without a device_map that offloads to the disk or the CPU",
+        )
+
+
 def digests_of(model: nn.Module, names: Iterable[str]) -> dict[str, str]:
     """The type and a SHA-256 over shape and bytes of these tensors."""
     return {name: _digest(_frozen_parameter(model, name)) for name in sorted(names)}
@@ -150,7 +159,23 @@ def _frozen_parameter(model: nn.Module, name: str) -> Tensor:
 
 
 def _digest(tensor: Tensor) -> str:
-    plain = tensor.detach().cpu().contiguous()
-    content = hashlib.sha256(repr(tuple(plain.shape)).encode())
-    content.update(plain.flatten().view(torch.uint8).numpy().tobytes())
-    return f"{str(plain.dtype).removeprefix('torch.')}:{content.hexdigest()[:_DIGEST_LENGTH]}"
+    tensor = tensor.detach()
+    content = hashlib.sha256(repr(tuple(tensor.shape)).encode())
+    for part in _stored(tensor):
+        content.update(part.cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    kind = type(tensor).__name__ if _is_composed(tensor) else str(tensor.dtype).removeprefix("torch.")
+    return f"{kind}:{content.hexdigest()[:_DIGEST_LENGTH]}"
+
+
+def _is_composed(tensor: Tensor) -> bool:
+    """A tensor of a kind of its own, made of others: quantised or sharded, whatever dtype it shows."""
+    return hasattr(tensor, "__tensor_flatten__")
+
+
+def _stored(tensor: Any) -> Iterator[Tensor]:
+    """The tensors whose bytes it is."""
+    if not _is_composed(tensor):
+        yield tensor
+        return
+    for name in tensor.__tensor_flatten__()[0]:
+        yield from _stored(getattr(tensor, name))

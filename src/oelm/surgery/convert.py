@@ -15,7 +15,7 @@ from oelm.method.freezing import chosen, frozen_names
 from oelm.method.geometry import gram_error, row_norm
 from oelm.method.weights import Weight
 from oelm.surgery.architectures import Architecture, set_architecture
-from oelm.surgery.conversion import Conversion, digests_of, freeze, read_marker
+from oelm.surgery.conversion import Conversion, digests_of, freeze, read_marker, refuse_absent_weights
 from oelm.surgery.conversion_report import Audit, SideAudit, SiteAudit
 from oelm.surgery.damage import Damage, answers
 from oelm.surgery.equipped import equip
@@ -49,6 +49,7 @@ def convert(
     know. Call it before the optimiser is made: fused weights become new parameters.
     """
     _refuse_wrapped(model)
+    refuse_absent_weights(model)
     if architecture is not None:
         set_architecture(model, architecture)
     refuse_comparator(parse_operation(method).method)

@@ -12,6 +12,7 @@ from oelm.base.errors import ConfigError
 
 _NOTICED = 1e-3
 """Below this relative change it is rounding: half precision has about as much."""
+_FIX = "give the inputs of one forward pass: probe={'input_ids': ..., 'labels': ...}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +54,8 @@ class Answers:
 
 def answers(model: nn.Module, probe: Mapping[str, Tensor]) -> Answers:
     """Logits (or hidden states) and loss on a batch, without dropout; the model is left in the mode it was in."""
+    if not isinstance(probe, Mapping):
+        raise ConfigError(f"the probe batch is a {type(probe).__name__}, not inputs by name", _FIX)
     with _evaluating(model), torch.no_grad():
         output = model(**probe)
     for name in ("logits", "logits_per_image", "last_hidden_state"):
@@ -66,15 +69,16 @@ def answers(model: nn.Module, probe: Mapping[str, Tensor]) -> Answers:
             )
     raise ConfigError(
         f"the probe batch gives a {type(output).__name__} without logits or hidden states",
-        "give the inputs of one forward pass: probe={'input_ids': ..., 'labels': ...}",
+        _FIX,
     )
 
 
 @contextmanager
 def _evaluating(model: nn.Module) -> Iterator[None]:
-    training = model.training
+    training = [module for module in model.modules() if module.training]
     model.eval()
     try:
         yield
     finally:
-        model.train(training)
+        for module in training:
+            module.training = True

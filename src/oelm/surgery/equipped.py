@@ -82,7 +82,10 @@ class AttentionExtras(nn.Module):
 
 def equip(model: PreTrainedModel, sites: Collection[Site], extras: Extras, seed: int) -> None:
     """Put the extras into these attentions, where they start as in our GPT."""
-    for site in sites if rows_of(extras) else ():
+    if not rows_of(extras):
+        return
+    _let_compile_see_hooks()
+    for site in sites:
         part = AttentionExtras(extras, site, seed, model.dtype)
         model.get_submodule(site.module).add_module(_NAME, part)
         site.query.linear.register_forward_hook(part.on_queries)
@@ -92,6 +95,14 @@ def equip(model: PreTrainedModel, sites: Collection[Site], extras: Extras, seed:
     for module in model.modules() if extras.shift else ():
         if isinstance(module, PreTrainedModel):  # the model, and every stack that has a mask of its own
             module.register_forward_pre_hook(_find_starts, with_kwargs=True)
+
+
+def _let_compile_see_hooks() -> None:
+    """Code that torch.compile made for a model without hooks runs for one with them: by default it does not look."""
+    import torch._dynamo
+
+    torch._dynamo.config.skip_nnmodule_hook_guards = False
+    torch._dynamo.reset()  # what was compiled before does not look either
 
 
 def extra_weights(extras: Extras, sites: Collection[Site]) -> Iterator[Weight]:

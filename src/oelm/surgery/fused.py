@@ -20,8 +20,6 @@ from oelm.base.errors import ConfigError
 from oelm.surgery.architectures import Fused
 
 _KINDS = ("weight", "bias")
-_PEFT = "base_model.model."
-"""What names begin with inside PEFT's wrapper."""
 
 
 class SplitLinear(nn.Module):
@@ -38,6 +36,8 @@ class SplitLinear(nn.Module):
     def __init__(self, fused: nn.Linear | Conv1D, sizes: Mapping[str, int], groups: int) -> None:
         super().__init__()
         self.sizes, self.groups, self.transposed = dict(sizes), groups, isinstance(fused, Conv1D)
+        self.adapters_are_merged = False
+        """Adapters on parts are merged before the model leaves; if not, saving them is warned of."""
         trained = fused.weight.requires_grad
         weights = self.split(fused.weight.detach(), "weight")
         biases = {} if fused.bias is None else self.split(fused.bias.detach(), "bias")
@@ -89,7 +89,7 @@ def split_fused(model: nn.Module, attention: str, fused: Mapping[str, Fused], he
         if not is_plain(module):
             raise ConfigError(
                 f"{attention}.{name} is a {type(module).__name__}, not a plain linear layer, and cannot be split",
-                "convert the model before adapters are added, and without quantising its fused weights",
+                f"convert before adapters are added, and do not quantise it: llm_int8_skip_modules=['{name}']",
             )
         assert isinstance(module, nn.Linear | Conv1D)
         rows = module.weight.shape[1 if isinstance(module, Conv1D) else 0]
@@ -99,8 +99,13 @@ def split_fused(model: nn.Module, attention: str, fused: Mapping[str, Fused], he
 
 
 def is_plain(module: nn.Module) -> bool:
-    """A linear layer with a matrix of numbers that can be measured and rewritten: not quantised, without an adapter."""
-    return isinstance(module, nn.Linear | Conv1D) and module.weight.is_floating_point() and module.weight.itemsize > 1
+    """A linear layer with a matrix of numbers that can be measured and rewritten: not quantised, without an adapter.
+
+    Quantising libraries make whole numbers, 8-bit floats, or tensors of a kind of their own that say they are float32.
+    """
+    if not isinstance(module, nn.Linear | Conv1D) or type(module.weight) is not nn.Parameter:
+        return False
+    return module.weight.is_floating_point() and module.weight.itemsize > 1
 
 
 def _sizes(attention: nn.Module, layout: Fused, rows: int, head_width: int) -> dict[str, int]:
@@ -129,7 +134,7 @@ def _fuse(module: nn.Module, state: dict[str, Any], prefix: str, _metadata: obje
         if all(name in state for name in parts.values()):
             state[f"{prefix}{kind}"] = module.fuse({part: state.pop(name) for part, name in parts.items()}, kind)
     wrapped = [part for part in module.sizes if hasattr(module.get_submodule(part), "base_layer")]
-    if wrapped and prefix.startswith(_PEFT):
+    if wrapped and not module.adapters_are_merged:
         warnings.warn(
             f"{prefix}{wrapped[0]} is a part of a fused weight: saved by PEFT, its adapter does nothing on the plain "
             "model. Write it with oelm.save(model, folder), or load it on the converted model only.",

@@ -34,6 +34,11 @@ def refuse_impossible(operation: Operation, site: Site) -> None:
             "what they are elsewhere",
             "take the method without extras, such as keep or oelm",
         )
+    if not any(side.tensors for side in site.sides):
+        raise ConfigError(
+            f"{site.query.name} is quantised ({type(site.query.linear).__name__}) into buffers, which nothing trains",
+            "go on without a conversion: Q and K are fixed as it is",
+        )
     if operation.pretrained is Pretrained.KEEP:
         return
     if quantised := next((side for side in site.sides if not side.is_plain), None):

@@ -10,6 +10,7 @@ from transformers import PreTrainedModel
 from oelm.base.errors import ConfigError
 from oelm.surgery.architectures import Architecture, Attention, Place, architecture_of
 from oelm.surgery.fused import is_plain, split_fused
+from oelm.surgery.row_errors import head_width_of, part_of, refuse_misread
 
 # H heads  K head width  D model width
 
@@ -121,24 +122,28 @@ def _modules(model: PreTrainedModel, place: Place) -> list[str]:
 def _sites(model: PreTrainedModel, row: Architecture, kind: Attention) -> Iterator[Site]:
     place, offsets = row.places[kind], layer_offsets(model, row)
     for attention in _modules(model, place):
-        head_width = getattr(model.get_submodule(attention), row.head_width)
+        head_width = head_width_of(model, attention, row)
+        for name in place.fused:
+            part_of(model, attention, name)
         split_fused(model, attention, place.fused, head_width)
+        query = _projector(model, attention, place.query, head_width)
+        refuse_misread(model, row, attention, place, query.linear.out_features)
         layer = layer_of(f"{attention}.", offsets)
         assert layer is not None
         yield Site(
             kind=kind,
             layer=layer,
             module=attention,
-            query=_projector(model, f"{attention}.{place.query}", head_width),
-            key=_projector(model, f"{attention}.{place.key}", head_width),
+            query=query,
+            key=_projector(model, attention, place.key, head_width),
             divides_logits=row.divides_logits,
             between=row.between,
             adds_to_logits=row.adds_to_logits,
         )
 
 
-def _projector(model: PreTrainedModel, name: str, head_width: int) -> Projector:
-    linear = model.get_submodule(name)
+def _projector(model: PreTrainedModel, attention: str, part: str, head_width: int) -> Projector:
+    linear, name = part_of(model, attention, part), f"{attention}.{part}"
     if hasattr(linear, "base_layer") or not hasattr(linear, "out_features"):
         raise ConfigError(
             f"{name} is a {type(linear).__name__}, not a linear layer",

@@ -12,9 +12,9 @@ import transformers
 from torch import nn
 from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from oelm.base.errors import CheckpointError, FreezeError
+from oelm.base.errors import CheckpointError, ConfigError, FreezeError
 from oelm.method.extras import rows_of
-from oelm.surgery.adapters import adapted_base, save_adapter
+from oelm.surgery.adapters import adapted_base, refuse_lost_parts, save_adapter
 from oelm.surgery.architectures import Architecture, set_architecture
 from oelm.surgery.conversion import (
     accept_weights,
@@ -24,6 +24,7 @@ from oelm.surgery.conversion import (
     digests_of,
     freeze,
     read_marker,
+    refuse_absent_weights,
 )
 from oelm.surgery.equipped import equip, read_extras
 from oelm.surgery.model_folder import copy_tokenizer, model_folder
@@ -42,17 +43,15 @@ def save(model: nn.Module, folder: Path | str, tokenizer: PreTrainedTokenizerBas
     """
     model = getattr(model, "_orig_mod", model)  # torch.compile's wrapper
     base = adapted_base(model)
+    check_frozen(base or model)
     if base is not None:
-        check_frozen(base)
-        if rows_of(conversion_of(base).operation.method.extras):
-            raise CheckpointError(
-                "an adapter is saved without its base, and the extras inside this model's attention would be lost",
-                "save the merged model: oelm.save(model.merge_and_unload(), folder)",
-            )
+        _refuse_lost_extras(base)
         save_adapter(model, base, Path(folder))
     else:
-        check_frozen(model)
         assert isinstance(model, PreTrainedModel), "converted"
+        if getattr(model, "_hf_peft_config_loaded", False):  # by add_adapter: transformers writes the adapter alone
+            _refuse_lost_extras(model)
+            refuse_lost_parts(model)
         accept_weights(model)  # under a calendar they may have moved
         model.save_pretrained(folder)
     if tokenizer is not None:
@@ -74,6 +73,7 @@ def load(source: Path | str, *, architecture: Architecture | None = None, **opti
     type they were saved in cannot be compared.
     """
     source = str(source)
+    _refuse_other_answers(source, options)
     where = {"trust_remote_code": False, **{name: options[name] for name in _WHERE if name in options}}
     config = AutoConfig.from_pretrained(source, **where)
     conversion = read_marker(config, where=f"{source}: config.json")
@@ -84,7 +84,8 @@ def load(source: Path | str, *, architecture: Architecture | None = None, **opti
         )
     extras = conversion.operation.method.extras
     with quiet_loading() if rows_of(extras) else nullcontext():  # it would complain of the extras
-        model: PreTrainedModel = _class_of(source, config).from_pretrained(source, **{"dtype": "auto", **options})
+        model: PreTrainedModel = _class_of(source, config).from_pretrained(source, **_own_dtype(options), **options)
+    refuse_absent_weights(model)
     if architecture is not None:
         set_architecture(model, architecture)
     sites = open_sites(model, conversion.attention)
@@ -99,6 +100,29 @@ def load(source: Path | str, *, architecture: Architecture | None = None, **opti
         )
     freeze(model, conversion)
     return model
+
+
+def _own_dtype(options: dict[str, Any]) -> dict[str, Any]:
+    """The dtype that the folder was saved in, unless another is asked for, by its new name or its old one."""
+    return {} if options.keys() & {"dtype", "torch_dtype"} else {"dtype": "auto"}
+
+
+def _refuse_other_answers(source: str, options: dict[str, Any]) -> None:
+    if options.get("output_loading_info"):
+        raise ConfigError("oelm.load gives the model alone", "leave output_loading_info out")
+    if (Path(source) / "adapter_config.json").is_file() and not (Path(source) / "config.json").is_file():
+        raise CheckpointError(
+            f"{source} holds an adapter, not a model",
+            "load or convert its base as before, then peft.PeftModel.from_pretrained(base, folder)",
+        )
+
+
+def _refuse_lost_extras(base: nn.Module) -> None:
+    if rows_of(conversion_of(base).operation.method.extras):
+        raise CheckpointError(
+            "an adapter is saved without its base, and the extras inside this model's attention would be lost",
+            "save the merged model, as peft.get_peft_model gave it: oelm.save(model.merge_and_unload(), folder)",
+        )
 
 
 def _class_of(source: str, config: transformers.PreTrainedConfig) -> Any:
