@@ -4,6 +4,7 @@
 # make docs   the documentation as a site in site/
 # make test-engines   on a real SLURM and a real Ray, where they are installed (.ci/run installs both)
 # make fuzz   5,000 command lines and 2,000 damaged files      make faults   500 runs killed at writes and at random
+# make soak   20,000 steps, watched      make startup   what all the checks cost when a run starts
 # make simulations   500 studies of each design, from files to verdicts: how often is one wrong
 # make bench  our training step beside other people's (oelm bench)      make results   README's tables from results/
 
@@ -15,7 +16,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # Tests start many small processes: one thread each, as many at once as there are cores.
 TEST_ENV := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
 
-.PHONY: demo test test-core test-browser test-engines lint fuzz faults soak simulations bench results docs clean
+.PHONY: demo test test-core test-browser test-engines lint fuzz faults soak startup simulations bench results docs clean
 
 demo: $(VENV)/.ready
 	$(BIN)/oelm quickstart
@@ -60,6 +61,9 @@ simulations: $(VENV)/.ready-dev
 
 soak: $(VENV)/.ready-dev
 	cd tests && $(TEST_ENV) ../$(BIN)/python -m fuzz.soak --add-to ../$(RELIABILITY)/soak.json
+
+startup: $(VENV)/.ready-dev
+	cd tests && $(TEST_ENV) ../$(BIN)/python -m fuzz.startup --add-to ../$(RELIABILITY)/startup.json
 
 bench: $(VENV)/.ready-dev
 	$(BIN)/oelm bench

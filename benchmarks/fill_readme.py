@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 from oelm.base.files import read_json
 from oelm.bench.plots import new_figure, write_plots
@@ -41,8 +43,9 @@ def sst2() -> str:
 
 
 def reliability() -> str:
-    """What the fuzz and the fault injection tried, and what got through."""
-    fuzz, faults = (read_json(RESULTS / "reliability" / f"{name}.json") for name in ("fuzz", "faults"))
+    """What the fuzz, the fault injection and the soak tried, and what got through; what the checks cost."""
+    names = ("fuzz", "faults", "soak", "startup")
+    fuzz, faults, soak, startup = (read_json(RESULTS / "reliability" / f"{name}.json") for name in names)
     operations = len(faults["first_killed_before_operations"])
     rows = [
         f"| command lines | {fuzz['command_lines']:,} | tracebacks and hangs, with damaged files: "
@@ -50,6 +53,9 @@ def reliability() -> str:
         f"| damaged files | {fuzz['corrupted_files']:,} | silently accepted: {fuzz['silently_accepted']} |",
         f"| kills of {faults['runs']:,} training runs, the first before each of {operations} operations on files "
         f"| {faults['kills']:,} | runs that ended otherwise than undisturbed: {faults['runs_that_differ']} |",
+        f"| steps of one long run, and of the same one killed {soak['kills_of_the_second_run']} times "
+        f"| {soak['steps']:,} | parts that differ: {len(soak['parts_that_differ'])}; {_grown(soak)} |",
+        *(_cost(startup, moment) for moment in ("first_start", "resumption")),
     ]
     return "\n".join(["| tried | times | what got through |", "|---|---:|---|", *rows])
 
@@ -62,6 +68,25 @@ def simulations() -> str:
         for name, row in designs.items()
     ]
     return "\n".join(["| what is simulated | studies | with a wrong claim | share |", "|---|---:|---:|---:|", *rows])
+
+
+def _grown(soak: dict[str, Any]) -> str:
+    """Memory, threads, open files and checkpoints, after a tenth of the steps and at the end."""
+    first, last = (round(kb / 1024) for kb in soak["resident_kb_first_and_last"])
+    others = ("threads", "open_files", "checkpoints")
+    rest = (f"{name.replace('_', ' ')} {' and '.join(map(str, soak[f'{name}_first_and_last']))}" for name in others)
+    return f"MB of memory early and late {first} and {last}, {', '.join(rest)}"
+
+
+def _cost(startup: dict[str, Any], moment: str) -> str:
+    """CPU seconds with all checks to those without."""
+    ratio, seconds = startup["ratio"][moment], startup["cpu_seconds"][moment]
+    what = f"start of a run on {startup['token_bytes'] / 1e6:.0f} MB of tokens that were never looked at"
+    return (
+        f"| {what if moment == 'first_start' else 'resumption of that run'}, with all digests and without "
+        f"| {startup['rounds']} | CPU time ×{ratio['median']:.3f} (95 % interval {ratio['low']:.3f} to "
+        f"{ratio['high']:.3f}) of {median(seconds['without']):.1f} s |"
+    )
 
 
 WAYS = {
@@ -183,7 +208,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "oelm compare results/sst2-confirmation --format md": sst2,
     "the screening": screening,
     "ways to fine-tune": ways_to_finetune,
-    "make fuzz faults": reliability,
+    "make fuzz faults soak startup": reliability,
     "make simulations": simulations,
     "every key of a study file": reference,
 }

@@ -47,6 +47,15 @@ def test_to_look_is_not_to_hold(tmp_path: Path) -> None:
     taken(path).release()
 
 
+def test_a_pipe_or_a_link_in_its_place_is_no_lock_and_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    held = taken(tmp_path / "held")
+    (tmp_path / "link").symlink_to(tmp_path / "held")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    assert not any(is_locked(tmp_path / name) for name in ("pipe", "link", "loop"))
+    held.release()
+
+
 def test_to_let_go_twice_closes_nothing_else(tmp_path: Path) -> None:
     first = taken(tmp_path / "first")
     first.release()

@@ -15,7 +15,7 @@ from fuzz.called import as_argument, called, refused
 from oelm.cli.main import main
 from oelm.config.yaml_file import write_yaml
 from oelm.train.folder import RunFolder
-from train.processes import running, started, until
+from train.processes import running, started, started_anew, until
 from train.toys import flags, last_weights, tiny_config, tokens, trained
 
 
@@ -185,6 +185,25 @@ def test_tokens_beyond_the_vocabulary(tmp_path: Path) -> None:
     values["tokenizer"]["vocabulary"] = 100
     (folder / "manifest.json").write_text(json.dumps(values))
     assert "tokenizer has only 100" in refused(*flags(data=folder, out_dir=tmp_path / "run"))
+
+
+ANSWERS_WITH_A_TRACEBACK = """
+import os, signal, time
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(60)
+except BaseException:
+    raise RuntimeError("half imported")
+"""
+
+
+def test_ctrl_c_while_something_is_imported_is_quiet(tmp_path: Path) -> None:
+    """Some packages answer it with an error of their own."""
+    (tmp_path / "typer.py").write_text(ANSWERS_WITH_A_TRACEBACK)
+    places = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    process = started_anew("oelm", "methods", PYTHONPATH=places)
+    out, err = process.communicate(timeout=100)
+    assert (process.returncode, out, err) == (130, "", "")
 
 
 # --- one bad record -------------------------------------------------------------------------------------------------

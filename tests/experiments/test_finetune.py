@@ -17,6 +17,7 @@ from transformers import PreTrainedTokenizerFast
 
 import oelm
 from oelm.base.errors import CheckpointError, ConfigError, DataError
+from oelm.base.files import read_json
 from oelm.cli.main import command_line
 from oelm.config.labelled_data import Answers, Columns, GeneratedTask, LabelledFile, LocalTables
 from oelm.config.record import Record
@@ -344,6 +345,43 @@ def test_killed_and_resumed_it_ends_the_same(folder: Path, tmp_path: Path) -> No
     assert resumed is not None
     assert resumed.result == whole.result
     assert resumed.evaluations == whole.evaluations
+
+
+def gone_back(config: RunConfig, out: Path) -> RunFolder:
+    """A run as a kill leaves it behind its checkpoint of step 5."""
+    run(config, out, resume=False, console=Console(quiet=True))
+    files = RunFolder(out)
+    files.record_file.unlink()
+    shutil.rmtree(max(files.checkpoint_folder.glob("step-*")))
+    return files
+
+
+@pytest.mark.parametrize("damage", ["missing", "flipped"])
+def test_a_lost_best_checkpoint_is_refused_before_any_work(folder: Path, tmp_path: Path, damage: str) -> None:
+    """The run could train to its end, and then never get its record."""
+    config = resolve_finetune(request(folder, method="oelm", epochs=0.5, save_every=5, validate_every=2))
+    files = gone_back(config, tmp_path / "run")
+    last = files.checkpoint_folder / "step-00000005"
+    before = read_json(last / "training.json")["progress"]
+    for best in files.checkpoint_folder.glob("best-*"):
+        shutil.rmtree(best)
+    if damage == "flipped":
+        best = shutil.copytree(last, files.checkpoint_folder / f"best-{before['best_step']:08d}")
+        (best / MODEL).write_bytes(b"x" + (best / MODEL).read_bytes()[1:])
+    with pytest.raises(CheckpointError, match=r"best-\d+ is missing or damaged.*will be evaluated with it"):
+        run(config, tmp_path / "run", resume=True, console=Console(quiet=True))
+    assert read_json(last / "training.json")["progress"] == before
+
+
+def test_a_best_checkpoint_that_will_be_made_again_may_be_missing(folder: Path, tmp_path: Path) -> None:
+    config = resolve_finetune(request(folder, method="oelm", epochs=0.5, save_every=5, validate_every=2))
+    files = gone_back(config, tmp_path / "run")
+    for best in files.checkpoint_folder.glob("best-*"):
+        shutil.rmtree(best)
+    (files.checkpoint_folder / "best-00000008").mkdir()  # of a step behind which the run went back
+    record = run(config, tmp_path / "run", resume=True, console=Console(quiet=True))
+    assert record is not None
+    assert len(record.evaluations) == 2
 
 
 @pytest.mark.slow

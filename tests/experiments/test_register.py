@@ -1,6 +1,7 @@
 """A plan is written once, every record names it, and a study that has changed is refused or amended."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,12 @@ def test_an_amendment_stands_beside_the_plan_which_stays(tmp_path: Path) -> None
         registered(tmp_path)
     again = registered(tmp_path, amend=True, seeds=[0, 1])
     assert len(again.amendments) == 2
+
+
+def test_a_copy_under_another_name_is_no_amendment(tmp_path: Path) -> None:
+    stamp = registered(tmp_path)
+    shutil.copy(tmp_path / "out" / "plan.json", tmp_path / "out" / "amendment-1 (copy).json")
+    assert registered(tmp_path) == stamp
 
 
 def test_a_damaged_plan_is_not_passed_over(tmp_path: Path) -> None:

@@ -120,6 +120,8 @@ def test_overrides(tmp_path: Path) -> None:
         ("train.steps", "is not KEY=VALUE"),
         ("arms.7.method=oelm", "there is no item 7"),
         ("title.long=1", "title"),
+        ("seeds.²=1", r"--set seeds\.²: there is no item ²"),
+        (f"seeds.{'9' * 5000}=1", r"--set seeds\.9+: there is no item 9+"),
         ("train.widht=3", r"--set train\.widht: .*unknown setting"),
         ("seeds=[0", "not YAML"),
     ],

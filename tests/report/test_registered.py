@@ -1,5 +1,6 @@
 """What was planned beside what was found: a report says so, and nobody gains by leaving out or adding runs."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -339,3 +340,31 @@ def test_the_primary_arm_of_a_plan_with_axes_and_several_data_sets_is_found() ->
         },
     )
     assert plan.primary_method == "oelm"
+
+
+BOMB = "a: &a [x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{new}: &{new} [*{old}, *{old}, *{old}, *{old}, *{old}, *{old}, *{old}, *{old}]\n"
+    for old, new in zip("abcdefghi", "bcdefghij", strict=True)
+)
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", f"{BOMB}title: *j".encode(), b"[" * 2000, b"title: [", b"? [a"])
+def test_a_damaged_study_file_leaves_the_plan_to_speak(tmp_path: Path, content: bytes) -> None:
+    study(tmp_path, [write_plan(tmp_path)])
+    (tmp_path / "study.yaml").write_bytes(content)
+    (text,) = report_runs([tmp_path]).studies
+    assert (text.title, text.file) == ("A study", None)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "not text"])
+def test_what_is_no_plan_is_passed_over(tmp_path: Path, kind: str) -> None:
+    study(tmp_path, [write_plan(tmp_path)])
+    (tmp_path / "plan.json").unlink()
+    if kind == "pipe":
+        os.mkfifo(tmp_path / "plan.json")
+    elif kind == "folder":
+        (tmp_path / "plan.json").mkdir()
+    else:
+        (tmp_path / "plan.json").write_bytes(b"\xff")
+    (found,) = report_runs([tmp_path]).registrations
+    assert found.missing is None, "the plan is not here"

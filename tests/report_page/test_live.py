@@ -82,6 +82,22 @@ def test_a_run_appears_grows_and_ends(tmp_path: Path) -> None:
     assert "oelm" not in [arm["label"] for arm in json.loads(curves(text(page)))[0]["arms"]], "never judged"
 
 
+@pytest.mark.parametrize("line", ["null", "{}", '{"event": "step"}', "[" * 5000, '{"event": "step", "loss": "x"}'])
+def test_a_damaged_event_is_passed_over(tmp_path: Path, line: str) -> None:
+    run = start(tmp_path / "oelm-0")
+    with (run / "events.jsonl").open("a") as file:
+        file.write(f"{line}\n")
+    log(run, 100, 4.0)
+    assert state(page_of(tmp_path))["curves"]["runs"][0]["train"] == [5.0, 4.0]
+
+
+def test_no_pipe_is_waited_for(tmp_path: Path) -> None:
+    run = start(tmp_path / "oelm-0")
+    (run / "events.jsonl").unlink()
+    os.mkfifo(run / "events.jsonl")
+    assert state(page_of(tmp_path))["curves"] is None
+
+
 def curves(page: str) -> str:
     found = re.search(r'id="curves">(.*?)</script>', page)
     assert found is not None

@@ -1,5 +1,8 @@
 """The page as text; what a browser makes of it is tested in tests/browser."""
 
+import base64
+import hashlib
+import html
 import json
 import re
 import subprocess
@@ -109,6 +112,19 @@ def test_links_lead_somewhere(records: list[Record]) -> None:
     anchors = re.findall(r' id="([^"]+)"', text)
     assert len(anchors) == len(set(anchors))
     assert set(re.findall(r'href="#([^"]+)"', text)) <= set(anchors)
+
+
+def test_the_browser_may_run_what_the_page_brings_and_load_nothing(records: list[Record]) -> None:
+    text = as_html(build_report(records))
+    found = re.search('<meta http-equiv="Content-Security-Policy" content="([^"]+)">', text)
+    assert found is not None
+    assert found.start() < text.index("<script"), "what comes before the policy is not bound by it"
+    policy = dict(part.strip().split(" ", 1) for part in html.unescape(found[1]).split(";"))
+    assert policy["default-src"] == "'none'"
+    allowed = re.findall("'sha256-([^']+)'", policy["script-src"])
+    run = [script for script in re.findall("<script>(.*?)</script>", text, flags=re.S) if script]
+    assert sorted(allowed) == sorted(base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in run)
+    assert "unsafe" not in policy["script-src"]
 
 
 def test_names_are_escaped() -> None:

@@ -116,6 +116,21 @@ def test_what_the_command_cannot_ask_for_is_left_to_the_study() -> None:
     assert prepare_command(data, "tokens/openwebtext", "openwebtext") is None
 
 
+@pytest.mark.parametrize(
+    "corpus",
+    [
+        "{source: {kind: [x]}}",
+        "{source: {paths: 3}}",
+        "{source: {}, valid: x}",
+        "{source: {}, valid: {paths: 3}}",
+        "{source: {}, tokenizer_files: 3}",
+        "{source: 2020-99-99}",
+    ],
+)
+def test_a_corpus_that_no_study_would_describe_so_is_passed_over(corpus: str) -> None:
+    assert data_of([f"data: {{toy: {corpus}}}"]) == {}
+
+
 def test_a_study_is_reproduced_from_its_file() -> None:
     lines = reproduction(report_runs([RESULTS / "tinystories"])).commands
     assert lines[1] == "oelm experiment run study.yaml"

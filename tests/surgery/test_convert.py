@@ -335,6 +335,11 @@ def test_a_wrapped_projection_is_refused() -> None:
         convert(model, "oelm")
 
 
+def test_what_is_no_model_of_transformers_is_refused() -> None:
+    with pytest.raises(ConfigError, match="this is a Linear, not a transformers model"):
+        convert(nn.Linear(3, 3), "oelm")  # type: ignore[arg-type]
+
+
 def test_the_audit_prints_what_was_done() -> None:
     text = str(convert(tiny("bart"), "oelm-polar+matched"))
     assert "oelm-polar+matched on BartForConditionalGeneration, seed 0" in text

@@ -62,10 +62,14 @@ class FileLock:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether some process holds the lock. Looking takes a shared lock for an instant."""
+    """Whether some process holds the lock. Looking takes a shared lock for an instant; a link is no lock of ours."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
+        return False
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
         return False
     try:
         return not _lock(descriptor, fcntl.LOCK_SH, path)

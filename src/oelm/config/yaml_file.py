@@ -34,7 +34,6 @@ class YamlFile:
         if root is None:
             raise ConfigError(f"{path} is empty", "write settings into it, or give another file")
         self._root = root
-        self._count_values(root, {}, 0)
 
     def override(self, assignment: str) -> None:
         """Apply a `--set`: `train.steps=200`, `seeds=[0, 1]`, `arms.1.settings.lr=1e-3`."""
@@ -44,7 +43,6 @@ class YamlFile:
             raise ConfigError(f"--set {assignment} is not KEY=VALUE", "write it like --set train.steps=200")
         name = f"--set {path}"
         value = _composed(text, name) or _null(name)
-        self._count_values(value, {}, 0)
         node = self._root
         for key in parents:
             child = _child(node, key)
@@ -55,10 +53,7 @@ class YamlFile:
 
     def parse(self, kind: type[S]) -> S:
         """The settings in the file."""
-        try:
-            values: Any = _PlainLoader("").construct_document(self._root)
-        except (yaml.YAMLError, ValueError) as error:  # ValueError: a number of thousands of digits
-            _refuse_yaml(str(self.path), error)
+        values = _constructed(self._root, str(self.path))
         try:
             return kind.model_validate(values)
         except ValidationError as error:
@@ -81,47 +76,16 @@ class YamlFile:
         where = f"{mark.name}, line {mark.line + 1}" if mark.name == str(self.path) else mark.name
         return ConfigError(f"{where}: {complaint(error, '.'.join(path))}", "correct it and run the same command again")
 
-    def _count_values(self, node: yaml.Node, counts: dict[int, int], depth: int) -> int:
-        """How many values a node stands for; duplicate keys, endless aliases and deep nesting are refused."""
-        if id(node) not in counts:
-            counts[id(node)] = _MOST_VALUES + 1  # while it is being counted: a node that contains itself has no end
-            if depth > _DEEPEST:
-                self._refuse(node.start_mark, f"values are nested more than {_DEEPEST} deep")
-            self._refuse_strange(node)
-            children = node.value if isinstance(node, yaml.SequenceNode) else []
-            if isinstance(node, yaml.MappingNode):
-                self._refuse_duplicates(node)
-                children = [child for pair in node.value for child in pair]
-            counts[id(node)] = 1 + sum(self._count_values(child, counts, depth + 1) for child in children)
-        if counts[id(node)] > _MOST_VALUES:
-            self._refuse(node.start_mark, f"aliases stand for more than {_MOST_VALUES:,} values")
-        return counts[id(node)]
-
-    def _refuse_strange(self, node: yaml.Node) -> None:
-        """What no setting is: values of other kinds, text without end, characters that a terminal would obey."""
-        if node.tag.removeprefix("tag:yaml.org,2002:") not in _KINDS:
-            self._refuse(node.start_mark, f"{node.tag} is no kind of value that settings have")
-        if isinstance(node, yaml.ScalarNode):
-            if len(node.value) > _LONGEST:
-                self._refuse(node.start_mark, f"a value has {len(node.value):,} characters, at most {_LONGEST:,} do")
-            if _STRANGE.search(node.value):
-                self._refuse(node.start_mark, "a value has control characters")
-
-    def _refuse_duplicates(self, node: yaml.MappingNode) -> None:
-        lines: dict[tuple[str, str], int] = {}
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode):
-                if (before := lines.get((key.tag, key.value))) is not None:
-                    self._refuse(key.start_mark, f"the key {key.value!r} is there already, in line {before}")
-                lines[key.tag, key.value] = key.start_mark.line + 1
-
-    def _refuse(self, mark: yaml.Mark, problem: str) -> NoReturn:
-        raise ConfigError(f"{mark.name}, line {mark.line + 1}: {problem}", "correct the file")
-
 
 def read_yaml(kind: type[S], path: Path) -> S:
     """Settings from a YAML file."""
     return YamlFile(path).parse(kind)
+
+
+def plain_values(text: str, name: str) -> Any:
+    """The values of a YAML text that `name` stands for in errors, within the same limits; None if it is empty."""
+    root = _composed(text, name)
+    return None if root is None else _constructed(root, name)
 
 
 def write_yaml(settings: Settings, path: Path) -> None:
@@ -147,7 +111,57 @@ def _composed(text: str, name: str) -> yaml.Node | None:
         _refuse_yaml(name, error)
     except RecursionError as error:
         raise ConfigError(f"{name}: values are nested too deeply", "correct it") from error
+    if node is not None:
+        _count_values(node, {}, 0)
     return node
+
+
+def _constructed(root: yaml.Node, name: str) -> Any:
+    try:
+        return _PlainLoader("").construct_document(root)
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a number of thousands of digits
+        _refuse_yaml(name, error)
+
+
+def _count_values(node: yaml.Node, counts: dict[int, int], depth: int) -> int:
+    """How many values a node stands for; duplicate keys, endless aliases and deep nesting are refused."""
+    if id(node) not in counts:
+        counts[id(node)] = _MOST_VALUES + 1  # while it is being counted: a node that contains itself has no end
+        if depth > _DEEPEST:
+            _refuse(node.start_mark, f"values are nested more than {_DEEPEST} deep")
+        _refuse_strange(node)
+        children = node.value if isinstance(node, yaml.SequenceNode) else []
+        if isinstance(node, yaml.MappingNode):
+            _refuse_duplicates(node)
+            children = [child for pair in node.value for child in pair]
+        counts[id(node)] = 1 + sum(_count_values(child, counts, depth + 1) for child in children)
+    if counts[id(node)] > _MOST_VALUES:
+        _refuse(node.start_mark, f"aliases stand for more than {_MOST_VALUES:,} values")
+    return counts[id(node)]
+
+
+def _refuse_strange(node: yaml.Node) -> None:
+    """What no setting is: values of other kinds, text without end, characters that a terminal would obey."""
+    if node.tag.removeprefix("tag:yaml.org,2002:") not in _KINDS:
+        _refuse(node.start_mark, f"{node.tag} is no kind of value that settings have")
+    if isinstance(node, yaml.ScalarNode):
+        if len(node.value) > _LONGEST:
+            _refuse(node.start_mark, f"a value has {len(node.value):,} characters, at most {_LONGEST:,} do")
+        if _STRANGE.search(node.value):
+            _refuse(node.start_mark, "a value has control characters")
+
+
+def _refuse_duplicates(node: yaml.MappingNode) -> None:
+    lines: dict[tuple[str, str], int] = {}
+    for key, _ in node.value:
+        if isinstance(key, yaml.ScalarNode):
+            if (before := lines.get((key.tag, key.value))) is not None:
+                _refuse(key.start_mark, f"the key {key.value!r} is there already, in line {before}")
+            lines[key.tag, key.value] = key.start_mark.line + 1
+
+
+def _refuse(mark: yaml.Mark, problem: str) -> NoReturn:
+    raise ConfigError(f"{mark.name}, line {mark.line + 1}: {problem}", "correct the file")
 
 
 def _refuse_yaml(name: str, error: Exception) -> NoReturn:
@@ -160,9 +174,14 @@ def _child(node: yaml.Node, part: str | int) -> tuple[yaml.Mark, yaml.Node] | No
     """The value under a key or an index, and where its key, or the value itself, stands."""
     if isinstance(node, yaml.MappingNode):
         return next(((key.start_mark, value) for key, value in node.value if key.value == str(part)), None)
-    if isinstance(node, yaml.SequenceNode) and str(part).isdigit() and int(part) < len(node.value):
-        return node.value[int(part)].start_mark, node.value[int(part)]
+    if isinstance(node, yaml.SequenceNode) and (place := _place(str(part), node)) is not None:
+        return node.value[place].start_mark, node.value[place]
     return None
+
+
+def _place(key: str, node: yaml.SequenceNode) -> int | None:
+    """The place in a list that a key names; None if it names none."""
+    return next((place for place in range(len(node.value)) if str(place) == key), None)
 
 
 def _put(node: yaml.Node, key: str, value: yaml.Node, name: str) -> tuple[yaml.Mark, yaml.Node]:
@@ -172,9 +191,9 @@ def _put(node: yaml.Node, key: str, value: yaml.Node, name: str) -> tuple[yaml.M
         others = [pair for pair in node.value if pair[0].value != key]
         node.value = [*others, (yaml.ScalarNode("tag:yaml.org,2002:str", key, mark), value)]
     elif isinstance(node, yaml.SequenceNode):
-        if not key.isdigit() or int(key) >= len(node.value):
+        if (place := _place(key, node)) is None:
             raise ConfigError(f"{name}: there is no item {key}", f"give 0 to {len(node.value) - 1}")
-        node.value[int(key)] = value
+        node.value[place] = value
     else:
         raise ConfigError(f"{name}: {key} would be a part of {node.value!r}, which has none", "set the whole of it")
     return mark, value

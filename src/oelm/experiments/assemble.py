@@ -153,6 +153,8 @@ def _opening_files(
     checkpoints.open()
     if checkpoints.steps():
         notes = checkpoints.settle(files.events_file)
+        if subject.evaluation_sets:
+            checkpoints.require_best()
         expected = checkpoints.latest_progress().audit_digest
         notes += audit.restore_start(files.audit_file, subject.model, expected)
         _say(notes + _restore_tokenizer(files, subject), files, console)

@@ -72,7 +72,12 @@ def plan_files(out: Path) -> list[Path]:
     """The registered plan, if there is one, and its amendments in their order."""
     if not (out / PLAN_FILE).is_file():
         return []
-    return [out / PLAN_FILE, *sorted(out.glob(AMENDMENTS), key=lambda path: int(path.stem.rpartition("-")[2]))]
+    numbered = (path for path in out.glob(AMENDMENTS) if path.is_file() and _number(path).isdecimal())
+    return [out / PLAN_FILE, *sorted(numbered, key=lambda path: int(_number(path)))]
+
+
+def _number(amendment: Path) -> str:
+    return amendment.stem.rpartition("-")[2]
 
 
 def under_plan(runs: Sequence[StudyRun], stamp: PlanStamp) -> list[StudyRun]:

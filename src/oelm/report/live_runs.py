@@ -1,7 +1,7 @@
 """Runs as they are now, for a page that follows them: which files tell of them, and the curves of unfinished ones."""
 
-import json
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -9,9 +9,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from oelm.base.errors import OelmError
 from oelm.base.files import PARTIAL_PREFIX
 from oelm.config.evaluated import EVALUATION_FILE
+from oelm.config.record import Event, StepEvent, ValidationEvent
 from oelm.config.registered import PLAN_FILE
 from oelm.config.run import RunConfig
 from oelm.config.yaml_file import read_yaml
@@ -24,6 +27,7 @@ _OF_THE_REPORT = frozenset({RECORD, EVALUATION_FILE, PLAN_FILE, CONFIG})
 _WATCHED = _OF_THE_REPORT | {EVENTS}
 _NOT_LOOKED_INTO = frozenset({"checkpoint", "tensorboard"})
 _MANY_RUNS = 4096
+_EVENT: TypeAdapter[Event] = TypeAdapter(Event)
 
 Stamp = tuple[int, int]
 """When a file was changed, and its length: another stamp means another content."""
@@ -36,7 +40,8 @@ def look(paths: Iterable[Path]) -> dict[Path, Stamp]:
     for file in (file for path in paths for file in _watched(path)):
         with suppress(OSError):  # gone since
             status = file.stat()
-            found[file] = (status.st_mtime_ns, status.st_size)
+            if stat.S_ISREG(status.st_mode):  # to read from a pipe would be to wait for it
+                found[file] = (status.st_mtime_ns, status.st_size)
     return found
 
 
@@ -135,13 +140,13 @@ def _curve(events: Path, stamp: Stamp) -> Sequence[LivePoint]:  # noqa: ARG001 (
     train_loss = None
     for line in events.read_bytes().splitlines():
         try:
-            event = json.loads(line)
-        except ValueError:  # half a line: the run is writing it
-            break
-        if event["event"] not in ("step", "validation"):
+            event = _EVENT.validate_json(line)
+        except ValueError:  # half a line, which the run is writing, or a damaged one
             continue
-        point = LivePoint(event["step"], event["tokens"], event["seconds"], event["loss"], train_loss)
-        if event["event"] == "step":
+        if not isinstance(event, StepEvent | ValidationEvent):
+            continue
+        point = LivePoint(event.step, event.tokens, event.seconds, event.loss, train_loss)
+        if isinstance(event, StepEvent):
             train_loss = point.loss
             point = replace(point, loss=None, train_loss=train_loss)
         points[point.step] = point

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from oelm.base.errors import CheckpointError, ConfigError, UnreadableError
-from oelm.base.files import PARTIAL_PREFIX, read_json
+from oelm.base.files import PARTIAL_PREFIX, read_json, read_text
 from oelm.config.consistency import contradiction, disagreement
 from oelm.config.evaluated import EVALUATION_FILE, EvaluationFile
 from oelm.config.methods import parse_method
@@ -27,6 +26,7 @@ from oelm.config.registered import (
 )
 from oelm.config.settings import fingerprint, flattened, parse, refuse_unshowable
 from oelm.config.study_role import PlanStamp
+from oelm.config.yaml_file import plain_values
 from oelm.report.arms import decides_the_problem
 
 RECORD = "record.json"
@@ -213,19 +213,21 @@ def study_texts(runs: Sequence[FoundRun], plans: "Mapping[str, FoundPlan]") -> t
         files = (folder / STUDY for folder in run.file.parents[1 : 2 + _FOLDERS_ABOVE])
         file = next((file for file in files if file.is_file()), None)
         plan = plans.get(role.plan.digest) if role.plan else None
-        if file is not None:
-            found[role.study] = _study_text(role.study, file.read_text(encoding="utf-8"))
-        elif plan is not None:
-            found[role.study] = StudyText(role.study, plan.plan.title, plan.plan.question, plan.plan.kind, None)
+        text = _study_text(role.study, file) if file else None
+        if text is None and plan is not None:
+            text = StudyText(role.study, plan.plan.title, plan.plan.question, plan.plan.kind, None)
+        if text is not None:
+            found[role.study] = text
     return tuple(found.values())
 
 
-def _study_text(study: str, text: str) -> StudyText:
-    """Only what is shown is read: a file that another version wrote can still be."""
+def _study_text(study: str, file: Path) -> StudyText | None:
+    """Only what is shown is read: a file that another version wrote can still be. None for one that is damaged."""
     try:
-        values = yaml.safe_load(text)
-    except yaml.YAMLError:
-        return StudyText(study, study, None, None, None)
+        text = read_text(file)
+        values = plain_values(text, str(file))
+    except (OSError, UnreadableError, ConfigError):
+        return None
     said = values if isinstance(values, dict) else {}
     title, question, kind = (
         str(said[name]).strip() if said.get(name) else None for name in ("title", "question", "kind")
@@ -332,7 +334,10 @@ def find_plans(paths: Sequence[Path], records: Sequence[Record]) -> dict[str, Fo
     wanted = {digest for stamp in stamps for digest in (stamp.digest, *stamp.amendments)}
     found: dict[str, FoundPlan] = {}
     for file in _plan_files(paths) if wanted else ():
-        content = file.read_bytes()
+        try:
+            content = read_text(file).encode()
+        except (OSError, UnreadableError):
+            continue
         digest = file_digest(content)
         if digest in wanted and digest not in found and (plan := _parsed(content)) is not None:
             found[digest] = FoundPlan(file.parent, plan)

@@ -7,14 +7,13 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import yaml
-
 from oelm.config.labelled_data import Answers, GeneratedTask, HubTask, LabelledData
 from oelm.config.methods import METHODS
 from oelm.config.model import SIZES, GPTConfig, GPTFromRun, HuggingFaceModel, Style
 from oelm.config.probe import Probe
 from oelm.config.request import ProbeRequest, TrainRequest, resolve_on, resolve_probe
 from oelm.config.run import DataConfig, OptimConfig, Precision, RunConfig
+from oelm.config.yaml_file import plain_values
 from oelm.report.arms import Arm
 
 
@@ -38,15 +37,24 @@ def token_folders(arms: Sequence[Arm]) -> list[tuple[str, str, str]]:
 
 def data_of(files: Iterable[str]) -> dict[str, Mapping[str, Any]]:
     """The corpora of study files by name, as the files describe them."""
-    studies = (yaml.safe_load(file) for file in files)
+    studies = (plain_values(file, "study.yaml") for file in files)
     every = (study.get("data") for study in studies if isinstance(study, dict))
     return {
         name: source
         for data in every
         if isinstance(data, dict)
         for name, source in data.items()
-        if isinstance(source, dict) and isinstance(source.get("source"), dict)
+        if isinstance(source, dict) and _is_described(source)
     }
+
+
+def _is_described(data: Mapping[str, Any]) -> bool:
+    """Whether what `prepare_command` reads of a corpus is of the kind that a study file has there."""
+    source, valid = data.get("source"), data.get("valid") or {}
+    if not isinstance(source, dict) or not isinstance(valid, dict):
+        return False
+    lists = (source.get("paths", []), valid.get("paths", []), data.get("tokenizer_files", []))
+    return isinstance(source.get("kind", ""), str) and all(isinstance(each, list) for each in lists)
 
 
 def prepare_command(data: Mapping[str, Any], folder: str, name: str) -> str | None:

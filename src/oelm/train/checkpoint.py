@@ -172,6 +172,20 @@ class Checkpoints:
         with _readable(folder):
             return self._read_progress(folder)
 
+    def require_best(self) -> None:
+        """Refuse a damaged best checkpoint before any work: without it a run that is evaluated could not be ended.
+
+        One of a later step was there before the run went back, and will be made again.
+        """
+        progress = self.latest_progress()
+        folder = self.folder / f"best-{progress.best_step:08d}"
+        is_made_again = any(best.name > f"best-{progress.step:08d}" for best in self.folder.glob("best-*"))
+        if progress.best_step and not is_made_again and (wrong := damage_of(folder)):
+            raise CheckpointError(
+                f"{folder} is missing or damaged ({wrong}), and the run will be evaluated with it",
+                "put it back from a copy, or start over in another --out-dir",
+            )
+
     def _lost(self, folder: Path, events: Path) -> str | None:
         with _readable(folder):
             progress = self._read_progress(folder)
