@@ -444,6 +444,13 @@ def test_a_quantised_model_can_be_kept_and_nothing_else(quantised) -> None:
         check_frozen(model)
 
 
+def test_a_quantised_fused_weight_cannot_be_split() -> None:
+    model = tiny("phi3")
+    model.model.layers[0].self_attn.qkv_proj = Int8Linear(model.model.layers[0].self_attn.qkv_proj)
+    with pytest.raises(ConfigError, match=r"qkv_proj is a Int8Linear.*llm_int8_skip_modules=\['qkv_proj'\]"):
+        convert(model)
+
+
 class Buffers(nn.Module):
     """A linear layer as GPTQ and AWQ make them: without a parameter."""
 

@@ -34,18 +34,9 @@ def refuse_impossible(operation: Operation, site: Site) -> None:
             "what they are elsewhere",
             "take the method without extras, such as keep or oelm",
         )
-    if not any(side.tensors for side in site.sides):
-        raise ConfigError(
-            f"{site.query.name} is quantised ({type(site.query.linear).__name__}) into buffers, which nothing trains",
-            "go on without a conversion: Q and K are fixed as it is",
-        )
+    _refuse_quantised(operation, site)
     if operation.pretrained is Pretrained.KEEP:
         return
-    if quantised := next((side for side in site.sides if not side.is_plain), None):
-        raise ConfigError(
-            f"{method.name}: {quantised.name} is quantised ({type(quantised.linear).__name__}) and cannot be rewritten",
-            "take keep, which leaves it as it is, or convert the model before it is quantised",
-        )
     if method.blind:
         _refuse_looking(method.name, site)
         return
@@ -64,6 +55,23 @@ def refuse_impossible(operation: Operation, site: Site) -> None:
             )
     if operation.is_exact:
         _refuse_inexact(method.name, site)
+
+
+def _refuse_quantised(operation: Operation, site: Site) -> None:
+    """Quantised matrices may stay as they are, where there is a parameter to freeze."""
+    quantised = next((side for side in site.sides if not side.is_plain), None)
+    if quantised is None:
+        return
+    which = f"{quantised.name} is quantised ({type(quantised.linear).__name__})"
+    if not any(side.tensors for side in site.sides):
+        raise ConfigError(
+            f"{which} into buffers, which nothing trains", "go on without a conversion: Q and K are fixed as it is"
+        )
+    if operation.pretrained is not Pretrained.KEEP:
+        raise ConfigError(
+            f"{operation.method.name}: {which} and cannot be rewritten",
+            "take keep, which leaves it as it is, or convert the model before it is quantised",
+        )
 
 
 def _refuse_looking(name: str, site: Site) -> None:
