@@ -184,7 +184,7 @@ class Pretrained(StrEnum):
     POLAR = "polar"
     """Each head takes the orthogonal frame nearest to it (the polar factor)."""
     EXACT = "exact"
-    """Q_h and K_h are turned together until their rows are orthogonal; no logit changes."""
+    """Q_h and K_h are turned together until their rows are orthogonal; logits change by rounding alone."""
     EXACT_EQUAL = "exact-equal"
     """The same directions, with rows of one length."""
 

@@ -13,7 +13,7 @@ _MADE = {
     Pretrained.KEEP: "as pre-trained",
     Pretrained.QR: "pre-trained, orthogonalised per head by QR",
     Pretrained.POLAR: "pre-trained, the nearest orthogonal frame per head",
-    Pretrained.EXACT: "pre-trained, turned until rows are orthogonal; no logit changes",
+    Pretrained.EXACT: "pre-trained, turned until rows are orthogonal; logits change by rounding alone",
     Pretrained.EXACT_EQUAL: "pre-trained, turned until rows are orthogonal, then given one length",
 }
 
