@@ -42,6 +42,11 @@ def sst2() -> str:
     return _folded(as_markdown(report_runs([RESULTS / "sst2-confirmation"])))
 
 
+def smollm2() -> str:
+    """Fine-tuning of a causal language model."""
+    return _folded(as_markdown(report_runs([RESULTS / "smollm2"])))
+
+
 def reliability() -> str:
     """What the fuzz, the fault injection and the soak tried, and what got through; what the checks cost."""
     names = ("fuzz", "faults", "soak", "startup")
@@ -92,6 +97,7 @@ def _cost(startup: dict[str, Any], moment: str) -> str:
 WAYS = {
     "baseline": "everything trained",
     "keep": "Q and K frozen as they are (`keep`)",
+    "oelm-exact": "the same function, Q and K with orthogonal rows (`oelm-exact`)",
     "oelm-exact+equal": "Q and K made orthogonal, rows of equal length (`oelm-exact+equal`)",
     "oelm-polar+matched": "nearest orthogonal Q and K (`oelm-polar+matched`)",
     "oelm-qr+matched": "orthogonal Q and K by QR (`oelm-qr+matched`)",
@@ -105,7 +111,10 @@ WAYS = {
 
 
 def ways_to_finetune() -> str:
-    """Quality of the SST-2 study beside trained weights, memory and time of a step."""
+    """Quality of the SST-2 study beside trained weights, memory and time of a step.
+
+    `oelm-exact` was not run: it is the function of `keep`.
+    """
     (group,) = report_runs([RESULTS / "sst2-confirmation"]).groups
     speed = {row["name"]: row for row in read_json(RESULTS / "bench" / "minilm.json")["steps"][0]["rows"]}
     found = {row.arm.label: row for row in group.findings if row.measure.name == "accuracy"}
@@ -114,15 +123,16 @@ def ways_to_finetune() -> str:
         "|---|---:|---:|---:|---:|---:|",
     ]
     for name, words in WAYS.items():
-        row, cost = found[name], speed.get(name)
+        row, cost = found.get(name, found["keep"]), speed.get(name)
         points = "" if row.shown is None else f"{row.shown.value:+.2f}"
         if row.shown is not None and row.shown.ends is not None:
             points += " ({:+.2f} to {:+.2f})".format(*row.shown.ends)
         memory = f"{cost['peak_bytes'] / 1e6:,.0f}" if cost else ""
         ratio = cost and cost["ratio"]
         time = f"{ratio['median']:.2f} ({ratio['low']:.2f} to {ratio['high']:.2f})" if ratio else "1" if cost else ""
-        trained = f"{row.arm.ever_trained:,}"
-        lines.append(f"| {words} | {100 * row.mean:.2f} | {points} | {trained} | {memory} | {time} |")
+        quality = [f"{100 * row.mean:.2f}", points] if name in found else ["as `keep`, not run", ""]
+        shown = [words, *quality, f"{row.arm.ever_trained:,}", memory, time]
+        lines.append(f"| {' | '.join(shown)} |")
     return "\n".join(lines)
 
 
@@ -206,6 +216,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "oelm compare results/quickstart --format md": quickstart,
     "oelm compare results/tinystories --format md": tinystories,
     "oelm compare results/sst2-confirmation --format md": sst2,
+    "oelm compare results/smollm2 --format md": smollm2,
     "the screening": screening,
     "ways to fine-tune": ways_to_finetune,
     "make fuzz faults soak startup": reliability,
