@@ -1,5 +1,6 @@
 """What does not compute answers at once: no torch is loaded."""
 
+import os
 import resource
 import subprocess
 import sys
@@ -48,6 +49,20 @@ def test_light_rooms_load_nothing_heavy() -> None:
     light = [module for module in sources() if module == "oelm" or module.startswith(LIGHT_ROOMS)]
     assert "oelm.report.findings" in light
     assert loaded_by("".join(f"import {module}\n" for module in light)) == "[]"
+
+
+def test_little_is_imported_before_ctrl_c_is_heard() -> None:
+    """Until `main` runs, Python answers it with a traceback."""
+    before = "import typing, collections.abc, dataclasses, importlib.util, signal\nknown = set(sys.modules)\n"
+    new = "print('NEW', sorted(name for name in set(sys.modules) - known if not name.startswith('oelm')))"
+    code = f"import sys\n{before}import oelm.cli.main\n{new}"
+    run = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, env=_with_path())
+    assert run.stdout.strip() == "NEW []", run.stderr
+
+
+def _with_path() -> dict[str, str]:
+    """For `-S`, which leaves out what other packages import at every start."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
 
 
 @pytest.mark.slow

@@ -1,11 +1,18 @@
-"""Run code after a module is imported by somebody else, so that importing oelm does not import it."""
+"""Run code after a module is imported by somebody else, so that importing oelm does not import it.
+
+The importer asks for methods, not for the base classes of `importlib.abc`, which bring much along: it would be imported
+before Ctrl-C is heard.
+"""
 
 import sys
 from collections.abc import Callable, Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
 
 
 def after_import(module: str, act: Callable[[], None]) -> None:
@@ -16,7 +23,7 @@ def after_import(module: str, act: Callable[[], None]) -> None:
         sys.meta_path.insert(0, _Watch(module, act))
 
 
-class _Watch(MetaPathFinder):
+class _Watch:
     """A meta-path finder for one module: it asks the other finders, and wraps the loader that they return."""
 
     def __init__(self, module: str, act: Callable[[], None]) -> None:
@@ -34,14 +41,14 @@ class _Watch(MetaPathFinder):
         sys.meta_path.remove(self)
         spec = find_spec(fullname)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Then(spec.loader, self._act)
+            spec.loader = _Then(spec.loader, self._act)  # type: ignore[assignment]  # it has the methods
         return spec
 
 
-class _Then(Loader):
+class _Then:
     """A loader that calls `act` after the module has been executed."""
 
-    def __init__(self, loader: Loader, act: Callable[[], None]) -> None:
+    def __init__(self, loader: "Loader", act: Callable[[], None]) -> None:
         self._loader, self._act = loader, act
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
