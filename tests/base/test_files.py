@@ -224,17 +224,17 @@ def test_permissions_are_those_of_the_umask(tmp_path: Path) -> None:
 
 
 def test_a_private_folder_is_ours_alone(tmp_path: Path) -> None:
-    path = private_folder(tmp_path / "mine")
+    path = private_folder(tmp_path / "mine", "ELSEWHERE")
     assert path.stat().st_mode & 0o777 == 0o700
     path.chmod(0o777)
-    assert private_folder(path).stat().st_mode & 0o777 == 0o700
+    assert private_folder(path, "ELSEWHERE").stat().st_mode & 0o777 == 0o700
     (tmp_path / "link").symlink_to(path)
     with pytest.raises(StorageError, match="link"):
-        private_folder(tmp_path / "link")
+        private_folder(tmp_path / "link", "ELSEWHERE")
     if os.getuid() == 0:
         os.chown(path, 12345, 12345)
-        with pytest.raises(StorageError, match="somebody else"):
-            private_folder(path)
+        with pytest.raises(StorageError, match=r"somebody else.*ELSEWHERE"):
+            private_folder(path, "ELSEWHERE")
 
 
 # --- what is read has limits ----------------------------------------------------------------------------------------

@@ -179,15 +179,18 @@ def _settle(folder: Path) -> None:
     sync_folder(folder)
 
 
-def private_folder(path: Path) -> Path:
-    """A folder in a place where everybody may make some: it is ours, nobody else may write there, or it is refused."""
+def private_folder(path: Path, elsewhere: str) -> Path:
+    """A folder in a place where everybody may make some: it is ours, nobody else may write there, or it is refused.
+
+    `elsewhere` is the environment variable that names another one: somebody else's cannot be removed.
+    """
     with refusing_storage(path):
         path.mkdir(mode=0o700, exist_ok=True)
         found = path.lstat()
         if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid():
             path.chmod(0o700)
             return path
-    raise StorageError(f"{path} is a link or belongs to somebody else", "remove it, or see which folder can be used")
+    raise StorageError(f"{path} is a link or belongs to somebody else", f"set {elsewhere} to a folder of yours")
 
 
 def make_folder(path: Path) -> Path:

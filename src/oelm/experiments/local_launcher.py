@@ -206,7 +206,7 @@ def slots_folder() -> Path:
     """Where the locks of this machine's GPUs and CPU slots are; OELM_PLACES moves it."""
     if given := os.environ.get("OELM_PLACES"):
         return Path(given)
-    return private_folder(Path(tempfile.gettempdir()) / f"oelm-places-{os.getuid()}")
+    return private_folder(Path(tempfile.gettempdir()) / f"oelm-places-{os.getuid()}", "OELM_PLACES")
 
 
 def _locked(paths: Sequence[Path], count: int) -> dict[Path, FileLock] | None:
