@@ -15,6 +15,7 @@ from oelm.config.request import TrainRequest, model_config
 from oelm.data.stories import story
 from oelm.model.ledger import count_flops
 from oelm.report.groups import report_runs
+from oelm.report.record_files import load_records
 from oelm.report.verdicts import Verdict
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -175,6 +176,12 @@ def test_what_is_said_of_freezing_from_scratch_is_what_its_records_show():
     demo, short, long = (f"×{ratio:.3f}" for ratio in ratios)
     text = " ".join(README.split())
     assert f"{demo} in the demo, {short} after 600 steps of TinyStories, {long} after 2,000 (one seed" in text
+    records = load_records([ROOT / "results/screening/tinystories"])
+    best = [
+        min(record.result.measures["perplexity"] for record in records if record.config.method.name == name)
+        for name in ("oelm-lowrank", "baseline+shift+gain")
+    ]
+    assert "({:.2f} against {:.2f})".format(*best) in text
 
 
 def test_flop_shares_are_the_ledgers():
