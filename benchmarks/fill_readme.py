@@ -127,9 +127,11 @@ def ways_to_finetune() -> str:
         points = "" if row.shown is None else f"{row.shown.value:+.2f}"
         if row.shown is not None and row.shown.ends is not None:
             points += " ({:+.2f} to {:+.2f})".format(*row.shown.ends)
-        memory = f"{cost['peak_bytes'] / 1e6:,.0f}" if cost else ""
-        ratio = cost and cost["ratio"]
-        time = f"{ratio['median']:.2f} ({ratio['low']:.2f} to {ratio['high']:.2f})" if ratio else "1" if cost else ""
+        memory = f"{cost['peak_bytes'] / 1e6:,.0f}" if cost else "as `keep`"
+        ratio = cost["ratio"] if cost else None
+        time = "1" if cost else "as `keep`"
+        if ratio:
+            time = f"{ratio['median']:.2f} ({ratio['low']:.2f} to {ratio['high']:.2f})"
         quality = [f"{100 * row.mean:.2f}", points] if name in found else ["as `keep`, not run", ""]
         shown = [words, *quality, f"{row.arm.ever_trained:,}", memory, time]
         lines.append(f"| {' | '.join(shown)} |")

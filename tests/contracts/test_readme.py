@@ -122,10 +122,10 @@ def tiny_bert(folder):
 
 def test_every_table_is_written_from_the_records(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    from fill_readme import FILES, STUDIES, filled
+    from fill_readme import FILES, TABLES, filled
 
     texts = {path.name: path.read_text(encoding="utf-8") for path in FILES}
-    assert all(f"<!-- begin: {name} -->" in texts["findings.md"] for name in STUDIES)
+    assert all(any(f"<!-- begin: {name} -->" in text for text in texts.values()) for name in TABLES)
     for name, text in texts.items():
         assert "<!-- begin: " in text
         assert filled(text) == text, f"run `make results`: {name}"
@@ -166,6 +166,19 @@ def test_what_is_said_of_fine_tuning_is_what_its_records_show():
     assert not any(found[name].measurably_worse for name in ("keep", "lora", "top-layers", "frozen-embeddings"))
     assert all(found[name].measurably_worse for name in ("blind", "oelm", "bitfit", "oelm-exact+equal"))
     assert abs(found["oelm"].mean - found["blind"].mean) < 0.01
+
+
+def test_what_is_said_of_a_causal_model_is_what_its_records_show():
+    (group,) = report_runs([ROOT / "results/smollm2"]).groups
+    found = {row.arm.label: row for row in group.findings}
+    keep, said = found["keep"].estimate, "×{:.3f} ({:.3f} to {:.3f}"
+    figures = said.format(keep.value, *keep.ends)
+    assert f"perplexity {figures}, three seeds) on SmolLM2" in " ".join(README.split())
+    assert figures in (ROOT / "docs/findings.md").read_text(encoding="utf-8")
+    assert found["keep"].is_primary
+    assert group.comparisons[0].can_tell
+    verdicts = {name: row.verdict for name, row in found.items() if row.verdict}
+    assert verdicts == {"keep": Verdict.NON_INFERIOR, "lora": Verdict.INFERIOR, "blind": Verdict.INFERIOR}
 
 
 def test_what_is_said_of_freezing_from_scratch_is_what_its_records_show():
