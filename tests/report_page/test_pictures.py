@@ -79,6 +79,14 @@ def test_labels_do_not_cover_each_other(study: str) -> None:
         assert len({x for x, _ in places}) == len(places), "dots over one place stand side by side"
 
 
+def test_a_dot_at_the_end_of_the_axis_says_where_it_belongs() -> None:
+    price = experiment("smollm2/final").price
+    assert price is not None
+    for plot in price.plots:
+        names = {dot.words.partition(":")[0]: dot.label.text for dot in plot.dots if dot.label}
+        assert names == {"keep": "★ keep", "lora": "lora", "blind": "blind ↑ ×20.986"}
+
+
 def states(drawing: AttentionDrawing) -> dict[str, str]:
     return {box.matrix: box.state for box in drawing.boxes if box.matrix}
 

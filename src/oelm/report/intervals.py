@@ -160,7 +160,7 @@ def _plot(
                 ends=(y.percent(ends[0]), y.percent(ends[1])) if ends else None,
             )
         )
-    names = [f"★ {found.arm.label}" if found.is_primary else found.arm.label for found in findings]
+    names = [_name(found, y) for found in findings]
     return Plot(
         x_label=label,
         y_label=say(f"measure_estimate.{measure.scale}", measure=say.name(measure)),
@@ -170,6 +170,16 @@ def _plot(
         equal=y.percent(measure.scale.neutral),
         margin=y.percent(comparison.criterion),
     )
+
+
+def _name(found: Finding, axis: Axis) -> str:
+    """An arm's label; where its place is beyond the axis, and its dot at the end of it, with the figure."""
+    assert found.estimate is not None
+    name = f"★ {found.arm.label}" if found.is_primary else found.arm.label
+    if axis.low <= found.estimate.value <= axis.high:
+        return name
+    arrow = "↑" if found.estimate.value > axis.high else "↓"
+    return f"{name} {arrow} {numerals.estimated(found.estimate, found.measure)}"
 
 
 def _moved_apart(places: Sequence[float]) -> list[float]:
