@@ -1,3 +1,4 @@
+import math
 import subprocess
 import sys
 import time
@@ -9,7 +10,7 @@ from oelm.config.measure import LOSS
 from oelm.config.record import Record
 from oelm.config.study_role import Choice, ChosenBy, StudyRole, Trial, Tuning
 from oelm.report.groups import Report, build_report
-from oelm.report.sentences import notes, trend_caveat
+from oelm.report.sentences import notes, slope_sentence, trend_caveat
 from oelm.report.texts import Language, Texts
 from oelm.report.verdicts import Verdict
 
@@ -123,6 +124,38 @@ def test_a_trend_names_what_else_changes_along_it() -> None:
         "Data and size are not all that changes along this trend: steps (400, 800)."
     )
     assert build_report(on("small", 400)).trends == ()
+
+
+def at_steps(steps: int, gaps: tuple[float, ...], **settings: float | str) -> list:
+    control = BASELINE_LOSSES[: len(gaps)]
+    arm = make_arm("oelm", shifted(gaps, control), steps=steps, lr=1 / steps, **settings)
+    return [*make_arm("baseline", control, steps=steps, **settings), *arm]
+
+
+def test_a_slope_says_what_every_doubling_changes() -> None:
+    """Losses 0.03 further apart with each of two doublings, and scattered by 0.004 around that line."""
+    records = [*at_steps(400, (0.1, 0.104, 0.096)), *at_steps(1600, (0.16, 0.164, 0.156))]
+    (trend,) = build_report(records).trends
+    (slope,) = trend.slopes
+    assert (slope.axis, slope.values, slope.pairs) == ("steps", (400, 1600), 6)
+    assert slope.estimate.value == pytest.approx(math.exp(0.03))
+    # residual variance 4 x 0.004^2 / 4 over sum (x - mean)^2 = 6 gives the error; t(4) at 97.5 % is 2.776
+    half = 2.776445 * 0.004 / math.sqrt(6)
+    assert slope.estimate.ends == pytest.approx((math.exp(0.03 - half), math.exp(0.03 + half)))
+    assert slope_sentence(slope, trend.measure, SAY) == (
+        "With every doubling of the steps (400, 1,600) it moves by ×1.030 against its control (95 % interval "
+        "1.026 – 1.035, 6 pairs); nothing else but learning rates differs."
+    )
+
+
+def test_there_is_no_slope_where_something_else_changes_too() -> None:
+    """Nor where nothing does, or where so few pairs say nothing about their scatter."""
+    few = (0.1, 0.104)
+    many = (0.1, 0.104, 0.096)
+    other = {"data": "other", "digest": "other".ljust(16, "-")}
+    assert not any(trend.slopes for trend in build_report([*at_steps(400, many), *at_steps(800, many, **other)]).trends)
+    assert not any(trend.slopes for trend in build_report([*at_steps(400, few[:1]), *at_steps(800, few)]).trends)
+    assert any(trend.slopes for trend in build_report([*at_steps(400, few), *at_steps(800, few)]).trends)
 
 
 def test_environments_are_listed_once() -> None:

@@ -149,6 +149,16 @@ def pooled_contrast(values: Floats, arm: int, control: int) -> Contrast:
     return Contrast(np.asarray(mean), np.sqrt(2 * variance / seeds), np.full(np.shape(mean), float(freedom)))
 
 
+def slope_contrast(x_N: Floats, y_N: Floats) -> Contrast:
+    """The slope b of the least-squares line y = a + b x, its standard error and N - 2 degrees of freedom."""
+    centred = x_N - x_N.mean()
+    slope = (centred @ y_N) / (centred @ centred)
+    residual = y_N - y_N.mean() - slope * centred
+    freedom = len(x_N) - 2
+    error = math.sqrt(residual @ residual / freedom / (centred @ centred))
+    return Contrast(np.asarray(slope), np.asarray(error), np.asarray(float(freedom)))
+
+
 def variances_differ(values: Floats, arm: int, control: int) -> Flags:
     """Whether this pair, or its control alone, scatters more than the rest (see above); with two arms there is none."""
     from scipy.special import fdtri

@@ -15,6 +15,7 @@ from oelm.report.sentences import (
     bound_sentences,
     confound_phrase,
     reported_sentence,
+    slope_sentence,
     speed_sentences,
     trend_caveat,
 )
@@ -308,6 +309,7 @@ def _trends(report: Report, say: Texts) -> Section | None:
         ]
         numbers = ("stored_weights", "trained_tokens", *COMPARED_NUMBERS)
         tables.append(table_of(rows, say, numbers, title=title))
+        remarks += [f"{title}: {slope_sentence(slope, trend.measure, say)}" for slope in trend.slopes]
         if caveat := trend_caveat(trend, say):
             remarks.append(f"{title}: {caveat}")
     return Section("trends", say("trends"), say("trends.lead"), remarks=tuple(remarks), tables=tuple(tables))

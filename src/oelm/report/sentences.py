@@ -16,7 +16,7 @@ from oelm.report.contrasts import MOST_SEEDS
 from oelm.report.findings import LEARNT, Comparison, Estimate, Finding, TextScatter
 from oelm.report.groups import Group, Report
 from oelm.report.record_files import Registration
-from oelm.report.study_views import ReportedPair, Trend
+from oelm.report.study_views import ReportedPair, Slope, Trend
 from oelm.report.texts import ENGLISH, Texts
 from oelm.report.verdicts import DECIDED, PAIRS_FOR_VERDICT, Model, Verdict
 
@@ -275,6 +275,18 @@ def trend_caveat(trend: Trend, say: Texts) -> str | None:
         return None
     settings = [say("trend_setting", name=name, values=", ".join(values)) for name, values in trend.also_differs]
     return say("trend_caveat", settings=", ".join(settings))
+
+
+def slope_sentence(slope: Slope, measure: Measure, say: Texts) -> str:
+    """By how much an arm moves against its control with every doubling of the steps, the weights or the heads."""
+    return say(
+        "slope",
+        axis=say(f"slope.{slope.axis}"),
+        values=", ".join(f"{value:,}" for value in slope.values),
+        estimate=numerals.estimated(slope.estimate, measure),
+        interval=numerals.interval(slope.estimate, measure),
+        pairs=slope.pairs,
+    )
 
 
 def reported_sentence(pair: ReportedPair, say: Texts) -> str:

@@ -1,9 +1,13 @@
 """Views of the whole report as plain data: trends over experiments, other studies' figures, tuning."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from oelm.config.measure import Measure
+import numpy as np
+
+from oelm.config.measure import CompareScale, Measure
+from oelm.config.model import GPTConfig
 from oelm.config.record import Environment, Record
 from oelm.config.settings import fingerprint
 from oelm.config.study_role import ChosenBy, Trial
@@ -21,7 +25,8 @@ from oelm.report.arms import (
     size_name,
 )
 from oelm.report.confounds import LEARNING_RATE, tuning_of
-from oelm.report.findings import Finding
+from oelm.report.contrasts import CONFIDENCE, slope_contrast
+from oelm.report.findings import Estimate, Finding
 
 _NOT_COMPARABLE = ("data.", "model.", "method.")
 """Digests that another study did not publish; the size, which has a name; and the method, which is equal."""
@@ -29,6 +34,15 @@ _MAY_DIFFER_IN_TUNING = frozenset(
     {LEARNING_RATE, "train.steps", "optim.warmup_steps", "train.validate_every", "train.validation_half"}
 )
 """A tuning run may be a shorter version of the final one, on the other half of the validation documents."""
+_MAY_DIFFER_ALONG_A_SLOPE = frozenset({LEARNING_RATE, "optim.warmup_steps", "train.validate_every"})
+"""Every length and size has its own best rate; the warm-up is a share of the steps."""
+_AXES = {
+    "steps": frozenset({"train.steps"}),
+    "weights": frozenset({"model.layers", "model.width", "model.ffn_width"}),
+    "heads": frozenset({"model.heads"}),
+}
+"""Along what a slope is fitted, and the settings that change with it."""
+_PAIRS_FOR_A_SLOPE = 4
 
 
 # --- one method across data sets and sizes -------------------------------------------------------------------------
@@ -48,6 +62,21 @@ class TrendRow:
 
 
 @dataclass(frozen=True)
+class Slope:
+    """By how much an arm moves against its control with every doubling of one thing, all else but rates being equal.
+
+    The slope b of the least-squares line d = a + b log2(x) through the pairs of all rows; d is the logarithm of a
+    ratio, or a difference.
+    """
+
+    axis: str
+    """`steps`, `weights` or `heads`."""
+    values: tuple[int, ...]
+    pairs: int
+    estimate: Estimate
+
+
+@dataclass(frozen=True)
 class Trend:
     """Rows to be read together only as far as nothing else differs between them."""
 
@@ -57,6 +86,8 @@ class Trend:
     rows: tuple[TrendRow, ...]
     also_differs: tuple[tuple[str, tuple[str, ...]], ...]
     """Settings other than data and size that change along the trend, each with its value in every row."""
+    slopes: tuple[Slope, ...]
+    """Fitted through those of the rows that differ in nothing else."""
 
 
 def trends(findings: Sequence[Finding]) -> tuple[Trend, ...]:
@@ -66,9 +97,9 @@ def trends(findings: Sequence[Finding]) -> tuple[Trend, ...]:
         if finding.control is not None:
             found.setdefault((finding.arm.method.name, finding.measure, finding.arm.source), []).append(finding)
     return tuple(
-        Trend(*key, rows=tuple(map(_trend_row, rows)), also_differs=_also_differs(rows))
-        for key, rows in found.items()
-        if len(rows) > 1
+        Trend(*key, rows=(rows := tuple(map(_trend_row, each))), also_differs=_also_differs(each), slopes=_slopes(rows))
+        for key, each in found.items()
+        if len(each) > 1
     )
 
 
@@ -77,6 +108,49 @@ def _trend_row(finding: Finding) -> TrendRow:
     config = control.config
     tokens = record.curve[-1].tokens if record.curve and finding.measure.per == "run" else None
     return TrendRow(config.data.name, size_name(config), finding, control.record.counts.stored, tokens)
+
+
+def _slopes(rows: Sequence[TrendRow]) -> tuple[Slope, ...]:
+    """One for each axis along which rows differ and each set of rows that differ in it alone."""
+    found = []
+    for axis, changing in _AXES.items():
+        alike: dict[str, list[TrendRow]] = {}
+        for row in rows:
+            settings = flat_settings(row.finding.arm.config)
+            left_out = changing | _MAY_DIFFER_ALONG_A_SLOPE
+            rest = {path: value for path, value in settings.items() if path not in left_out}
+            alike.setdefault(fingerprint([row.finding.on, rest]), []).append(row)
+        found += [_slope(axis, group) for group in alike.values()]
+    return tuple(slope for slope in found if slope is not None)
+
+
+def _slope(axis: str, rows: Sequence[TrendRow]) -> Slope | None:
+    """None where nothing changes along the axis, too few pairs would have to tell their scatter, or one is 0."""
+    points = [(_along(axis, row), pair) for row in rows for pair in row.finding.pairs_by_seed.values()]
+    values, scale = tuple(sorted({value for value, _ in points})), rows[0].finding.measure.scale
+    if len(values) < 2 or len(points) < _PAIRS_FOR_A_SLOPE or scale is None:
+        return None
+    is_difference = scale is CompareScale.DIFFERENCE
+    if not is_difference and min(pair for _, pair in points) <= 0:
+        return None
+    contrast = slope_contrast(
+        np.array([math.log2(value) for value, _ in points]),
+        np.array([pair if is_difference else math.log(pair) for _, pair in points]),
+    )
+    half = contrast.half_width(CONFIDENCE)
+    on_line = (contrast.mean, contrast.mean - half, contrast.mean + half)
+    value, lower, upper = (float(end) if is_difference else math.exp(end) for end in on_line)
+    return Slope(axis, values, len(points), Estimate(scale, value, lower, upper))
+
+
+def _along(axis: str, row: TrendRow) -> int:
+    config = row.finding.arm.config
+    match axis:
+        case "steps":
+            return config.train.steps
+        case "weights":
+            return row.weights
+    return config.model.heads if isinstance(config.model, GPTConfig) else 0
 
 
 def _also_differs(findings: Sequence[Finding]) -> tuple[tuple[str, tuple[str, ...]], ...]:

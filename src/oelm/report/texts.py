@@ -659,6 +659,15 @@ TEXTS: dict[str, tuple[str, str]] = {
         "Data and size are not all that changes along this trend: {settings}.",
         "沿此趋势变化的不只是数据和规模：{settings}。",
     ),
+    "slope": (
+        "With every doubling of the {axis} ({values}) it moves by {estimate} against its control (95 % interval "
+        "{interval}, {pairs} pairs); nothing else but learning rates differs.",
+        "{axis}每增加一倍（{values}），它相对于对照变化 {estimate}（95 % 区间 {interval}，{pairs} 对）；"
+        "除学习率外其他设置相同。",
+    ),
+    "slope.steps": ("steps", "步数"),
+    "slope.weights": ("weights", "权重数"),
+    "slope.heads": ("heads", "头数"),
     "trend_setting": ("{name} ({values})", "{name}（{values}）"),
     "stored_weights": ("weights", "权重"),
     "trained_tokens": ("tokens trained on", "训练词元数"),
