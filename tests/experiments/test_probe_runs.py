@@ -62,7 +62,7 @@ def test_the_command_and_the_command_that_makes_it_again(tmp_path: Path) -> None
     assert "exact answers" in done.out
     config = RunFolder(out).config()
     assert config.data.hops == 2
-    assert config.model.context == 21  # the number of hops, and 20 symbols
+    assert (config.model.context, config.model.vocabulary) == (20, 64)  # 32 symbols that ask for one hop or for two
     again = tmp_path / "again"
     start, *arguments = arguments_of(config)
     assert start == "oelm"
@@ -85,7 +85,7 @@ def test_a_study_of_probes(tmp_path: Path) -> None:
     ]
     pairs, hops = runs[0].config, runs[2].config
     assert (pairs.model.context, pairs.model.vocabulary, pairs.data.name) == (16, 12, "pairs")
-    assert (hops.model.context, hops.data.hops) == (21, 2)
+    assert (hops.model.context, hops.data.hops) == (20, 2)
     assert resolve_for_plan(file.study, tmp_path)(file.study.cells[0]).data.digest == pairs.data.digest
 
 

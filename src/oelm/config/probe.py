@@ -3,13 +3,13 @@
 retrieval   k1 v1 k2 v2 ... kn vn | ka va kb vb ...      after the bar every key asks for its value
 recall      the same, with symbols of noise between the pairs
 copy        s1 ... sn | s1 ... sn                        after the bar every symbol asks for the next one
-induction   [k] s1 s2 ... sn                             every symbol asks for what k hops lead to
+induction   s1 s2 ... sn                                 every symbol asks for what k hops lead to
 
 One hop goes from a place to the one behind the last earlier occurrence of its symbol; k hops repeat that. Where a hop
-leads nowhere, nothing is asked. With more than one hop, the sequence begins with a symbol that says how many.
+leads nowhere, nothing is asked. With up to k hops a symbol has k forms, each of which asks for one number of hops.
 
-What is hard is learned from what is easy. Training sequences ask for 1 to k hops, and copy 1 to n symbols; where there
-are pairs, every second one is a sequence of one-hop induction over all symbols.
+What is hard is learned from what is easy. In training every place asks for 1 to k hops, and 1 to n symbols are copied;
+where there are pairs, every second sequence is one of one-hop induction over all symbols.
 """
 
 from enum import StrEnum
@@ -34,7 +34,7 @@ class Probe(Settings):
     """The settings of one probe. Trained on easier sequences too, validated on the hardest."""
 
     kind: Literal["probe"] = "probe"
-    version: Literal[2] = 2
+    version: Literal[3] = 3
     """Of the generator: another one draws other sequences."""
     probe: ProbeKind
     name: str = ""
@@ -74,7 +74,7 @@ class Probe(Settings):
             case ProbeKind.COPY:
                 return self.length
             case ProbeKind.INDUCTION:
-                return int(self.hops > 1)
+                return 0
 
     @property
     def context(self) -> int:
@@ -83,10 +83,9 @@ class Probe(Settings):
 
     @property
     def vocabulary(self) -> int:
-        """Keys, values and noise have symbols of their own, in this order; last comes the bar, or numbers of hops."""
-        kinds = {ProbeKind.RETRIEVAL: 2, ProbeKind.RECALL: 3, ProbeKind.COPY: 1, ProbeKind.INDUCTION: 1}
-        hops = self.hops if self.hops > 1 else 0
-        return kinds[self.probe] * self.alphabet + (self.probe is ProbeKind.COPY) + hops
+        """Keys, values and noise have symbols of their own, in this order; so has each number of hops; last, a bar."""
+        kinds = {ProbeKind.RETRIEVAL: 2, ProbeKind.RECALL: 3, ProbeKind.COPY: 1, ProbeKind.INDUCTION: self.hops}
+        return kinds[self.probe] * self.alphabet + (self.probe is ProbeKind.COPY)
 
     @property
     def digest(self) -> str:

@@ -67,19 +67,17 @@ def _copies(probe: Probe, count: int, random: Random, vary: bool) -> tuple[Ids, 
 
 
 def _hops(probe: Probe, count: int, random: Random, vary: bool) -> tuple[Ids, Ids]:
-    """The number of hops, if there can be several, and random symbols."""
-    symbols_BT = random.integers(probe.alphabet, size=(count, probe.length))
-    hops_B = random.integers(1, probe.hops + 1, size=count) if vary else np.full(count, probe.hops)
+    """Random symbols, each in the form that says how many hops it asks for; the answer is in the first form."""
+    shape = (count, probe.length)
+    symbols_BT = random.integers(probe.alphabet, size=shape)
+    hops_BT = random.integers(1, probe.hops + 1, size=shape) if vary else np.full(shape, probe.hops)
     behind_BT = _behind_last(symbols_BT, probe.alphabet)
     place_BT = np.tile(np.arange(probe.length), (count, 1))
     for done in range(probe.hops):
         further_BT = np.where(place_BT < 0, -1, np.take_along_axis(behind_BT, place_BT.clip(0), axis=1))
-        place_BT = np.where((done < hops_B)[:, None], further_BT, place_BT)
+        place_BT = np.where(done < hops_BT, further_BT, place_BT)
     answers_BT = np.where(place_BT < 0, UNASKED, np.take_along_axis(symbols_BT, place_BT.clip(0), axis=1))
-    if probe.hops == 1:
-        return symbols_BT, answers_BT
-    said_B1 = (probe.alphabet + hops_B - 1)[:, None]
-    return np.hstack([said_B1, symbols_BT]), np.hstack([np.full_like(said_B1, UNASKED), answers_BT])
+    return symbols_BT + (hops_BT - 1) * probe.alphabet, answers_BT
 
 
 def _behind_last(symbols_BT: Ids, alphabet: int) -> Ids:
