@@ -33,6 +33,7 @@ NAMES = [
     "oelm-global",
     "orthogonal-trained",
     "global-trained",
+    "frame-trained",
     "oelm-ffn",
     "oelm-q",
     "oelm-frame",

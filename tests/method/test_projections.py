@@ -19,8 +19,13 @@ from oelm.method.projections import (
 )
 
 SHAPE = HeadShape(heads=4, head_width=8, model_width=32)
-RANDOM = sorted(set(Projection) - {Projection.COORDINATE_FRAME})
-ORTHOGONAL = (Projection.HEADWISE_ORTHOGONAL, Projection.GLOBAL_ORTHOGONAL, Projection.COORDINATE_FRAME)
+RANDOM = sorted(set(Projection) - {Projection.COORDINATE_FRAME, Projection.STORED_FRAME})
+ORTHOGONAL = (
+    Projection.HEADWISE_ORTHOGONAL,
+    Projection.GLOBAL_ORTHOGONAL,
+    Projection.COORDINATE_FRAME,
+    Projection.STORED_FRAME,
+)
 
 shapes = st.builds(
     lambda heads, head_width, more: HeadShape(heads, head_width, heads * head_width + more),

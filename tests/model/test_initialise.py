@@ -264,3 +264,19 @@ def test_a_split_ffn_with_its_parts_exchanged_is_another_function() -> None:
             block.ffn.down.weight.data,
         )
         assert relative_error(model(tokens), before) > 1e-3
+
+
+@pytest.mark.parametrize("config", [SMALL, LLAMA])
+def test_a_stored_frame_starts_as_the_frame_and_is_trained(config: GPTConfig) -> None:
+    """The same logits as `oelm-frame`, where the usual start has others; and both matrices get gradients."""
+    tokens = torch.arange(24).view(2, 12) % config.vocabulary
+    frame, stored, usual = (
+        built(GPT(config, parse_method(method)).double(), seed=0)
+        for method in ("oelm-frame", "frame-trained+shift+gain", "baseline+shift+gain")
+    )
+    torch.testing.assert_close(stored(tokens), frame(tokens), rtol=0, atol=1e-12)
+    assert (usual(tokens) - frame(tokens)).abs().max() > 1e-6
+    stored(tokens).square().sum().backward()
+    gradients = [parameter.grad for name, parameter in stored.named_parameters() if of_the_method(name)]
+    assert len(gradients) == 2 * config.layers
+    assert all(gradient is not None and gradient.abs().max() > 0 for gradient in gradients)

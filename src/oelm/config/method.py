@@ -16,6 +16,8 @@ class Projection(StrEnum):
     GLOBAL_ORTHOGONAL = "global-orthogonal"
     HEADWISE_ORTHOGONAL = "headwise-orthogonal"
     COORDINATE_FRAME = "coordinate-frame"
+    STORED_FRAME = "stored-frame"
+    """The same rows as a matrix, which can be trained."""
 
 
 class KeySource(StrEnum):

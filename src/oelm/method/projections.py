@@ -76,6 +76,11 @@ def frame_matrix(shape: HeadShape, *, strided: bool) -> Tensor:
     return torch.eye(shape.model_width, dtype=torch.float64)[frame_coordinates(shape, strided=strided)]
 
 
+def stored_frame(shape: HeadShape, generator: torch.Generator) -> Tensor:  # noqa: ARG001 (nothing is random)
+    """The same rows as a matrix that can be trained: is it the frame, or only where training starts?"""
+    return frame_matrix(shape, strided=False)
+
+
 Draw = Callable[[HeadShape, torch.Generator], Tensor]
 
 PROJECTIONS: Mapping[Projection, Draw] = {
@@ -84,6 +89,7 @@ PROJECTIONS: Mapping[Projection, Draw] = {
     Projection.GLOBAL_ORTHOGONAL: global_orthogonal,
     Projection.HEADWISE_ORTHOGONAL: headwise_orthogonal,
     Projection.COORDINATE_FRAME: coordinate_frame,
+    Projection.STORED_FRAME: stored_frame,
 }
 
 

@@ -99,7 +99,7 @@ def _refuse_inexact(name: str, site: Site) -> None:
 def _orthogonal_rows(operation: Operation, projection: Projection, side: Projector) -> int:
     if not operation.makes_orthogonal(projection):
         return 0
-    across_heads = projection in (Projection.GLOBAL_ORTHOGONAL, Projection.COORDINATE_FRAME)
+    across_heads = projection is not Projection.HEADWISE_ORTHOGONAL
     return side.linear.out_features if operation.pretrained is None and across_heads else side.head_width
 
 
