@@ -56,6 +56,7 @@ for step in range(2000):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stderr", [False, True])
 def test_work_goes_on_when_nobody_reads(stderr: bool) -> None:
     read, write = os.pipe()

@@ -54,6 +54,7 @@ def test_peak_memory_is_in_bytes() -> None:
     assert 2**24 < choose_runtime("cpu").peak_bytes() < 2**40
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="a setting of glibc")
 @pytest.mark.parametrize(("call", "kept"), [("keep_freed_memory", True), ("give_large_blocks_back", False)])
 def test_freed_memory_is_kept_or_given_back(call: str, kept: bool) -> None:

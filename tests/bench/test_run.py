@@ -78,6 +78,7 @@ def test_generation_with_and_without_the_cache():
     assert rows["baseline"].tokens_per_second == pytest.approx(3 / rows["baseline"].median_seconds)
 
 
+@pytest.mark.slow
 def test_fine_tuning_with_and_without_checkpointing():
     methods = ("baseline", "oelm", "lora")
     request = tiny(What.FINETUNE).model_copy(update={"methods": methods})
@@ -142,6 +143,7 @@ def test_compiled_contestants_say_how_long_it_took():
     assert rows["baseline"].first_seconds > 10 * rows["baseline"].median_seconds
 
 
+@pytest.mark.slow
 def test_a_profile_says_where_the_time_goes():
     (profile,) = run(tiny(What.PROFILE)).profiles
     assert [row.method for row in profile.rows] == ["baseline", "oelm"]

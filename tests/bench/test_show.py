@@ -61,6 +61,7 @@ def test_the_table_fits_the_terminal(width):
         assert any("1.000 0.800–1.200 not decided" in line for line in lines)
 
 
+@pytest.mark.slow
 def test_plots_are_svg_and_reproducible(tmp_path):
     pytest.importorskip("matplotlib")
     first = write_plots(made_up_record(), tmp_path / "a", "made-up")

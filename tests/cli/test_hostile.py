@@ -165,6 +165,7 @@ def test_a_damaged_tokenizer_is_named_by_export(copy: Path, tmp_path: Path) -> N
     assert "tokenizer.json" in refused("export", copy, "--out", tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_an_export_that_does_not_fit_leaves_nothing_half_done(finished: Path, tmp_path: Path) -> None:
     """RLIMIT_FSIZE: the weights do not fit, everything smaller does."""
     export = ["export", str(finished), "--out", str(tmp_path / "exported")]

@@ -99,6 +99,7 @@ def test_without_a_model_type_the_defaults_are_ours(monkeypatch: pytest.MonkeyPa
     assert (config.model.width, config.model.context, config.optim.decay, config.seed) == (256, 256, "matrices", 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "init"), [("baseline", "normal"), ("oelm_v2", "orthogonal"), ("oelm_random", "normal")]
 )

@@ -33,6 +33,7 @@ def files_that_run(*arguments: str) -> list[str]:
     return [str(path) for path in ours if path.parts[0] in ROOMS and path.name != "__init__.py"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "most"),
     [(("compare", "results/quickstart", "--format", "json"), 12), (("report", "results/quickstart"), 25)],

@@ -81,6 +81,7 @@ def test_lines_of_wikitext_become_articles(tmp_path, monkeypatch):
     assert article_two == " = Two ( = ) = \n end \n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variables", [{"HF_HUB_OFFLINE": "1"}, {"HF_ENDPOINT": "http://127.0.0.1:9"}])
 @pytest.mark.parametrize("revision", [None, "main"])
 def test_without_the_hub_it_fails_at_once_with_the_fix(tmp_path, variables, revision):

@@ -89,6 +89,7 @@ def test_what_would_change_the_text_is_switched_off(tmp_path):
     assert ignored_settings(tmp_path / "again.json") == []
 
 
+@pytest.mark.slow
 def test_training_is_the_same_in_every_process():
     code = (
         "from itertools import islice; from oelm.data.stories import stories; "
@@ -137,6 +138,7 @@ def test_files_that_are_no_tokenizers(tmp_path):
         gpt2_tokenizer([bad, bad])
 
 
+@pytest.mark.slow
 def test_gpt2_offline_fails_at_once_with_the_fix(tmp_path):
     code = "from oelm.data.tokenizer import gpt2_tokenizer; gpt2_tokenizer([])"
     began = time.monotonic()

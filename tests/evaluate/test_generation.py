@@ -203,6 +203,7 @@ PROMPTS = [[3, 1, 4], [1, 5], [9, 2, 6], [5], [3, 5, 8], [1, 5]]
 HOT = Sampling(temperature=2.0, top_k=20, top_p=0.95, repetition_penalty=1.2, seed=4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["baseline", "oelm-core", "blind"])
 def test_company_changes_nothing(method: str) -> None:
     """20 tokens go beyond the context of 12."""

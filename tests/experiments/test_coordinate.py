@@ -157,6 +157,7 @@ def test_a_killed_worker_is_resumed_by_the_same_coordinator(tmp_path: Path) -> N
     assert last_weights(run.folder) == last_weights(tmp_path / "straight")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("progress", [False, True])
 def test_a_run_that_is_always_killed_is_given_up_unless_it_gets_further(tmp_path: Path, progress: bool) -> None:
     run = toy_run(tmp_path, "run", **LONG)

@@ -169,6 +169,7 @@ def test_every_architecture_trains_freezes_and_is_evaluated_once(
     assert (query_error < 1e-5) == method.startswith("oelm")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "method"), [("gpt2", "lora+rank=2"), ("bert", "bitfit"), ("bert", "top-layers+top=1")]
 )
@@ -329,6 +330,7 @@ def test_arms_of_one_seed_share_the_head_and_the_batches(folder: Path) -> None:
     assert places[0] == places[1] != places[2]
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_it_ends_the_same(folder: Path, tmp_path: Path) -> None:
     """A run cut off behind a checkpoint is what a kill leaves; the rest is the loop's own, tested with real kills."""
     config = resolve_finetune(request(folder, method="oelm", save_every=5))
@@ -603,6 +605,7 @@ def next_tokens(decoder: Path, **changes: object) -> FinetuneRequest:
     return FinetuneRequest.model_validate({**values, **short, **changes})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["keep", "lora", "baseline"])
 def test_a_language_model_is_finetuned_on_tokens(decoder: Path, tmp_path: Path, method: str) -> None:
     record = finished(next_tokens(decoder, method=method, holdout_examples=120), tmp_path / "run")

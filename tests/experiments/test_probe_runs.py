@@ -39,6 +39,7 @@ def probed(method: str, seed: int, folder: Path) -> Record:
     return trained(resolve_probe(request, PROBE), folder)
 
 
+@pytest.mark.slow
 def test_runs_are_compared_by_exact_answers(tmp_path: Path) -> None:
     records = [
         probed(method, seed, tmp_path / f"{method}-{seed}") for method in ("baseline", "oelm") for seed in range(3)

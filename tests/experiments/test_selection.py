@@ -66,6 +66,7 @@ def test_nothing_is_chosen_from_half_a_grid(tmp_path: Path) -> None:
         chosen(runs, [1e-3, 1e-2])
 
 
+@pytest.mark.slow
 def test_a_best_rate_at_the_edge_extends_the_grid_by_its_factor_and_at_most_so_often(tmp_path: Path) -> None:
     grid, seen = [1e-6, 1e-5], []
     for _ in range(4):
@@ -85,6 +86,7 @@ def test_a_best_rate_at_the_edge_extends_the_grid_by_its_factor_and_at_most_so_o
     ]
 
 
+@pytest.mark.slow
 def test_a_grid_is_extended_below_too_and_not_while_it_runs(tmp_path: Path) -> None:
     grid = [3.0, 300.0]
     first, second = trials(tmp_path, grid, extend=1)

@@ -46,6 +46,7 @@ def test_medium_512_to_the_digit(name: str) -> None:
     assert counted(freeze(model, method, MEDIUM_512)) == (trained, frozen)
 
 
+@pytest.mark.slow
 def test_medium_512_with_memory_and_init() -> None:
     model = built(GPT(MEDIUM_512, METHODS["oelm-core"]), seed=0)
     assert counted(freeze(model, METHODS["oelm-core"], MEDIUM_512)) == MEDIUM_COUNTS["oelm-core"][:2]

@@ -78,6 +78,7 @@ def records(request: pytest.FixtureRequest) -> list[Record]:
     return STUDIES[request.param]()
 
 
+@pytest.mark.slow
 def test_every_study_renders_in_every_format(records: list[Record]) -> None:
     report = build_report(records)
     for language in Language:

@@ -348,6 +348,7 @@ def test_the_audit_prints_what_was_done() -> None:
     assert text.count("written, frozen") == 16
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrap", ["compile", "peft", "adapter", "nothing of transformers"])
 @pytest.mark.filterwarnings("ignore:Could not find a config file:UserWarning")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch.compile, about itself

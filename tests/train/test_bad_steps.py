@@ -95,6 +95,7 @@ def test_the_policies_differ(tmp_path: Path) -> None:
     assert config("skip").fingerprint != config("roll-back").fingerprint != config("stop").fingerprint
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("poisoned")
 @pytest.mark.parametrize("policy", ["skip", "roll-back"])
 @pytest.mark.parametrize("asked_at", [6, 11])

@@ -65,6 +65,7 @@ def test_first_losses_are_those_of_the_plain_code(method: str) -> None:
     assert first_losses(method) == pytest.approx(GOLDEN[method], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_another_method_or_rate_is_noticed() -> None:
     assert first_losses("oelm-random") != pytest.approx(GOLDEN["oelm"], rel=1e-5)
     assert first_losses("baseline", rate=1.01 * RATE) != pytest.approx(GOLDEN["baseline"], rel=1e-5)

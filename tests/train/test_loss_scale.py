@@ -118,6 +118,7 @@ def _too_large(self: LossScale, value: float = 2.0**30, good_steps: int = 0) -> 
     self.value, self.good_steps = value, good_steps
 
 
+@pytest.mark.slow
 def test_skipped_steps_are_counted_and_resumed_exactly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     overflowing(monkeypatch)
     config = tiny_config("oelm", precision=Precision.FLOAT16, steps=60, save_every=20, validate_every=30)

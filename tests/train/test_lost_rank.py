@@ -15,6 +15,7 @@ from train.toys import flags, last_weights, tiny_config, trained
 SETTINGS = {"steps": 400, "save_every": 20, "validate_every": 400, "log_every": 5}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", [0, 1])
 def test_a_lost_rank_is_named_within_five_seconds(tmp_path: Path, lost: int) -> None:
     folder = tmp_path / "run"

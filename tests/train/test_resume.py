@@ -109,6 +109,7 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_moments_matter(tmp_path: Path, straight: Path) -> None:
     """The twin: a resume that loses what the optimiser remembers of one paused tensor is noticed."""
     config = tiny_config("oelm+every=3", steps=60, save_every=20, validate_every=30)
