@@ -72,6 +72,7 @@ def evaluate(
         console.print(f"written: {path}", highlight=False, soft_wrap=True)
     _print_samples(done, console)
     console.print(_table(done))
+    _print_differences(done, console)
 
 
 def _named(text: str | None) -> tuple[str, ...]:
@@ -111,27 +112,46 @@ def _part_table(rows: list[Part], measures: tuple[Measure, ...]) -> Table:
 
 
 def _table(files: list[EvaluationFile]) -> Table:
-    """All models: one row for each figure."""
-    table = _new_table("model", "set", "measure", "value", "95 % over the set", "count")
-    for found in files:
-        for result in found.results:
-            for measure in result.measures:
-                table.add_row(
-                    _short(found.model), result.evaluation.name, *_cells(result, measure), f"{result.count:,}"
-                )
-        titles = {measure.name: measure.title.english for result in found.results for measure in result.measures}
-        for pair in found.paired:
-            ends = "" if pair.lower is None else f"{pair.lower:+.4f} to {pair.upper:+.4f}"
-            what = f"{titles[pair.measure]} minus {_short(pair.against)}'s"
-            table.add_row(_short(found.model), pair.on, what, f"{pair.difference:+.4f}", ends)
+    """One row for each figure, the models side by side; of a single one, how much another sample would change it."""
+    alone = len(files) == 1
+    names = ["value", "95 % over the set"] if alone else [_short(found.model) for found in files]
+    table = _new_table("set", "measure", *names, "count")
+    answers = [
+        {(result.evaluation.name, measure): result for result in found.results for measure in result.measures}
+        for found in files
+    ]
+    for on, measure in dict.fromkeys(asked for each in answers for asked in each):
+        results = [each.get((on, measure)) for each in answers]
+        values = ["" if each is None else measure.written(each.evaluation.measures[measure.name]) for each in results]
+        count = next(each.count for each in results if each is not None)
+        ends = [_ends(results[0], measure)] if alone and results[0] is not None else []
+        table.add_row(on, measure.title.english, *values, *ends, f"{count:,}")
     return table
 
 
-def _cells(result: SuiteResult, measure: Measure) -> list[str]:
+def _ends(result: SuiteResult, measure: Measure) -> str:
     ends = result.intervals.get(measure.name)
-    value = result.evaluation.measures[measure.name]
-    shown = "" if ends is None else f"{measure.bare(ends[0])} to {measure.bare(ends[1])}"
-    return [measure.title.english, measure.written(value), shown]
+    return "" if ends is None else f"{measure.bare(ends[0])} to {measure.bare(ends[1])}"
+
+
+def _print_differences(files: list[EvaluationFile], console: Console) -> None:
+    """Every model against the first one on the same tokens or items."""
+    for found in files:
+        measures = {measure.name: measure for result in found.results for measure in result.measures}
+        for against in dict.fromkeys(pair.against for pair in found.paired):
+            console.print(
+                Text.assemble("\n", (f"{_short(found.model)} minus {_short(against)}", "bold")), soft_wrap=True
+            )
+            table = _new_table("set", "measure", "difference", "95 % over the set")
+            for pair in found.paired:
+                measure = measures[pair.measure]
+                by, *ends = (
+                    "" if end is None else f"{measure.factor * end:+.{measure.decimals}f}"
+                    for end in (pair.difference, pair.lower, pair.upper)
+                )
+                if pair.against == against:
+                    table.add_row(pair.on, measure.title.english, by, " to ".join(filter(None, ends)))
+            console.print(table)
 
 
 def _new_table(*headings: str) -> Table:
