@@ -120,7 +120,9 @@ def test_confounds_and_commands_stand_beside_the_verdict() -> None:
 def test_an_arm_without_control_is_explained() -> None:
     text = flowing(rendered(compare(make_arm("oelm-core", BASELINE_LOSSES))))
     assert "oelm-core: no control among these runs" in text
-    assert "Add runs of baseline+shift+gain (or of baseline)" in text
+    assert "Add runs of baseline+shift+gain / baseline with" in text
+    alone = flowing(rendered(compare(make_arm("baseline+shift+gain", BASELINE_LOSSES))))
+    assert "Add runs of baseline with" in alone, "not of itself"
 
 
 def test_a_clean_report_names_no_confound() -> None:

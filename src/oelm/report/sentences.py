@@ -119,7 +119,9 @@ def _saving(found: Finding, say: Texts, joined: str) -> str:
 def finding_sentence(found: Finding, criterion: float, say: Texts) -> str:
     """The one sentence on an arm: estimate, interval, number of pairs, control, verdict."""
     if found.control is None:
-        return say("no_control", arm=found.arm.label, control=control_of(found.arm.method))
+        method = found.arm.method
+        controls = [name for name in dict.fromkeys((control_of(method), "baseline")) if name != method.name]
+        return say("no_control", arm=found.arm.label, controls=" / ".join(controls))
     names = {"arm": found.arm.label, "control": found.control.label, "verdict": judged(found, criterion, say)}
     estimate = found.estimate
     if estimate is None:

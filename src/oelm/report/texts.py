@@ -254,10 +254,9 @@ TEXTS: dict[str, tuple[str, str]] = {
     "shown_difference.bare": ("{value} points; ", "相差 {value} 个百分点；"),
     "finding.none": ("{arm} and {control} share no seed: {verdict}.", "{arm} 与 {control} 无共同种子：{verdict}。"),
     "no_control": (
-        "{arm}: no control among these runs, so nothing to compare it with and no verdict. Add runs of {control} "
-        "(or of baseline) with the same settings and seeds.",
-        "{arm}：这些运行中没有它的对照，因此没有比较，也不作判定。"
-        "请以相同的设置和种子补充 {control}（或 baseline）的运行。",
+        "{arm}: no control among these runs, so nothing to compare it with and no verdict. Add runs of {controls} "
+        "with the same settings and seeds.",
+        "{arm}：这些运行中没有它的对照，因此没有比较，也不作判定。请以相同的设置和种子补充 {controls} 的运行。",
     ),
     "smallest": (
         "Smallest margin that this design could have shown: {value}. Probability of lying within the margin: {within}.",
