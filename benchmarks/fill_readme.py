@@ -27,26 +27,6 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
 
 
-def quickstart() -> str:
-    """The comparison that `make demo` ends with."""
-    return _folded(as_markdown(report_runs([RESULTS / "quickstart"])))
-
-
-def tinystories() -> str:
-    """The screening of frozen-attention variants."""
-    return _folded(as_markdown(report_runs([RESULTS / "tinystories"])))
-
-
-def sst2() -> str:
-    """The fine-tuning study."""
-    return _folded(as_markdown(report_runs([RESULTS / "sst2-confirmation"])))
-
-
-def smollm2() -> str:
-    """Fine-tuning of a causal language model."""
-    return _folded(as_markdown(report_runs([RESULTS / "smollm2"])))
-
-
 def reliability() -> str:
     """What the fuzz, the fault injection and the soak tried, and what got through; what the checks cost."""
     names = ("fuzz", "faults", "soak", "startup")
@@ -215,10 +195,6 @@ def write_frontier() -> None:
 
 
 TABLES: dict[str, Callable[[], str]] = {
-    "oelm compare results/quickstart --format md": quickstart,
-    "oelm compare results/tinystories --format md": tinystories,
-    "oelm compare results/sst2-confirmation --format md": sst2,
-    "oelm compare results/smollm2 --format md": smollm2,
     "the screening": screening,
     "ways to fine-tune": ways_to_finetune,
     "make fuzz faults soak startup": reliability,
@@ -241,6 +217,8 @@ def region(command: str) -> str:
         return region(command.removesuffix(ONLY_TABLE)).partition("<details>")[0]
     if command in TABLES:
         return TABLES[command]()
+    if compared := re.fullmatch(r"oelm compare results/(\S+) --format md", command):
+        return _folded(as_markdown(report_runs([RESULTS / compared[1]])))
     found = re.fullmatch(r"oelm bench --show results/bench/(\S+)\.json(?: --reference (\S+))? --format md", command)
     if found is None:
         raise ValueError(f"no table is known for `{command}`")
