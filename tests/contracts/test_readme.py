@@ -195,6 +195,11 @@ def test_what_is_said_of_freezing_from_scratch_is_what_its_records_show():
         for name in ("oelm-lowrank", "baseline+shift+gain")
     ]
     assert "({:.2f} against {:.2f})".format(*best) in text
+    (group,) = report_runs([ROOT / "results/confirmation/docs-small"]).groups
+    (primary,) = (row for row in group.findings if row.is_primary)
+    assert "leads in the first seeds of a confirmation" in text
+    assert (primary.arm.label, primary.control.label) == ("oelm-lowrank", "baseline+shift+gain")
+    assert max(primary.pairs_by_seed.values()) < 1
 
 
 def test_flop_shares_are_the_ledgers():
