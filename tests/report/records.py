@@ -37,13 +37,21 @@ def make_config(
     digest: str = "aaaaaaaaaaaaaaaa",
     batch_size: int = 16,
     width: int = 128,
+    heads: int = 2,
     dropout: float = 0.0,
     style: Style = Style.GPT,
     data: str = "stories",
     study: StudyRole | None = None,
 ) -> RunConfig:
     model = GPTConfig(
-        layers=2, width=width, heads=2, ffn_width=4 * width, context=128, vocabulary=1024, dropout=dropout, style=style
+        layers=2,
+        width=width,
+        heads=heads,
+        ffn_width=4 * width,
+        context=128,
+        vocabulary=1024,
+        dropout=dropout,
+        style=style,
     )
     return RunConfig(
         model=model,
@@ -78,7 +86,7 @@ def make_record(
         config=config,
         result=Result(loss=loss, measures=_measures(loss, bytes_per_token), best_step=best.step, best_loss=best.loss),
         curve=curve,
-        counts=_counts(frozen, later),
+        counts=_counts(config.model.width * 9_046, frozen, later),
         flops=FlopCounts(
             forward_per_token=2e6,
             backward_per_token=3.7e6 if frozen else 4e6,
@@ -161,8 +169,8 @@ def _measures(loss: float, bytes_per_token: float | None) -> dict[str, float]:
     return measures | ({"bits_per_byte": loss / math.log(2) / bytes_per_token} if bytes_per_token else {})
 
 
-def _counts(frozen: int, later: int) -> WeightCounts:
-    trained = 1_157_888 - frozen
+def _counts(stored: int, frozen: int, later: int) -> WeightCounts:
+    trained = stored - frozen
     role = RoleCount(role="all", trained=trained, frozen=frozen, absent=0)
     return WeightCounts(trained=trained, frozen=frozen, absent=0, later=later, roles=(role,))
 

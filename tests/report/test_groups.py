@@ -144,8 +144,28 @@ def test_a_slope_says_what_every_doubling_changes() -> None:
     assert slope.estimate.ends == pytest.approx((math.exp(0.03 - half), math.exp(0.03 + half)))
     assert slope_sentence(slope, trend.measure, SAY) == (
         "With every doubling of the steps (400, 1,600) it moves by ×1.030 against its control (95 % interval "
-        "1.026 – 1.035, 6 pairs); nothing else but learning rates differs."
+        "1.026 – 1.035, 6 pairs); nothing else but learning rates and warm-up differs."
     )
+
+
+@pytest.mark.parametrize(
+    ("axis", "settings", "values"),
+    [
+        ("weights", ({"width": 64}, {"width": 128}, {"width": 256}), (578_944, 1_157_888, 2_315_776)),
+        ("heads", ({"heads": 2}, {"heads": 4}, {"heads": 8}), (2, 4, 8)),
+    ],
+)
+def test_a_slope_is_fitted_along_each_axis(
+    axis: str, settings: tuple[dict[str, int], ...], values: tuple[int, ...]
+) -> None:
+    """0.02 closer with every doubling; of runs that also differ in length, there is none."""
+    gaps = [(gap, gap + 0.001, gap - 0.001) for gap in (0.10, 0.08, 0.06)]
+    records = [record for gap, size in zip(gaps, settings, strict=True) for record in at_steps(400, gap, **size)]
+    (slope,) = (slope for trend in build_report(records).trends for slope in trend.slopes)
+    assert (slope.axis, slope.values, slope.pairs) == (axis, values, 9)
+    assert slope.estimate.value == pytest.approx(math.exp(-0.02))
+    mixed = [*at_steps(400, gaps[0], **settings[0]), *at_steps(800, gaps[1], **settings[1])]
+    assert not any(trend.slopes for trend in build_report(mixed).trends)
 
 
 def test_there_is_no_slope_where_something_else_changes_too() -> None:

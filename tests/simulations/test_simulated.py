@@ -20,7 +20,7 @@ from .simulating import ALL, add_to, most, wrong
 from .written_study import MARGIN, METHODS
 
 COUNTED = Path(__file__).resolve().parents[2] / "results" / "reliability" / "simulations.json"
-FEW = 24
+FEW = 60
 
 
 @pytest.mark.slow

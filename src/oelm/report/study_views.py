@@ -35,7 +35,7 @@ _MAY_DIFFER_IN_TUNING = frozenset(
 )
 """A tuning run may be a shorter version of the final one, on the other half of the validation documents."""
 _MAY_DIFFER_ALONG_A_SLOPE = frozenset({LEARNING_RATE, "optim.warmup_steps", "train.validate_every"})
-"""Every length and size has its own best rate; the warm-up is a share of the steps."""
+"""Every length and size has its own best rate; warm-up and the steps between validations go with the length."""
 _AXES = {
     "steps": frozenset({"train.steps"}),
     "weights": frozenset({"model.layers", "model.width", "model.ffn_width"}),
@@ -63,10 +63,10 @@ class TrendRow:
 
 @dataclass(frozen=True)
 class Slope:
-    """By how much an arm moves against its control with every doubling of one thing, all else but rates being equal.
+    """By how much an arm moves against its control with every doubling of one thing.
 
-    The slope b of the least-squares line d = a + b log2(x) through the pairs of all rows; d is the logarithm of a
-    ratio, or a difference.
+    All else but learning rates and warm-up is equal. It is the slope b of the least-squares line d = a + b log2(x)
+    through the pairs of all rows; d is the logarithm of a ratio, or a difference.
     """
 
     axis: str
