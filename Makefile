@@ -6,7 +6,7 @@
 # make fuzz   5,000 command lines and 2,000 damaged files      make faults   500 runs killed at writes and at random
 # make soak   20,000 steps, watched      make startup   what all the checks cost when a run starts
 # make simulations   500 studies of each design, from files to verdicts: how often is one wrong
-# make bench  our training step beside other people's (oelm bench)      make results   README's tables from results/
+# make bench  our training step beside other people's (oelm bench)      make results   tables and pages from results/
 
 PYTHON ?= python3
 VENV := .venv

@@ -1,4 +1,4 @@
-"""Write every table of README.md and docs/, the plots, and the study file's reference anew, from results/ and models.
+"""Write the tables of README.md and docs/, plots, pages, and the study file's reference anew, from results/ and models.
 
 `make results` calls it; a test compares.
 """
@@ -21,6 +21,7 @@ from oelm.experiments.study_schema import reference
 from oelm.report.findings import estimate_pair
 from oelm.report.groups import report_runs
 from oelm.report.record_files import load_records
+from oelm.report.write_html import as_html
 from oelm.report.write_markdown import as_markdown
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -209,6 +210,8 @@ FILES = (
     ),
 )
 ONLY_TABLE = " (the table)"
+PAGES = ("quickstart", "tinystories", "sst2-confirmation", "smollm2", "confirmation/docs-small")
+"""Studies below results/ whose whole page stands in docs/pages."""
 
 
 def region(command: str) -> str:
@@ -255,6 +258,17 @@ def _bench(name: str, reference: str | None) -> str:
     return "\n\n".join([*tables, f"<details>\n{summary}\n\n{listed}\n\n</details>"])
 
 
+def page_file(study: str) -> Path:
+    """Where the page of a study stands."""
+    return ROOT / "docs" / "pages" / f"{Path(study).name}.html"
+
+
+def page(study: str) -> str:
+    """The page of a study."""
+    file = page_file(study).relative_to(ROOT).as_posix()
+    return as_html(report_runs([RESULTS / study]), command=f"oelm report results/{study} -o {file}")
+
+
 def write_plots_of_speed() -> None:
     """The plots of docs/speed.md."""
     for record in sorted((RESULTS / "bench").glob("*.json")):
@@ -289,6 +303,8 @@ def write_price() -> None:
 if __name__ == "__main__":
     for path in FILES:
         path.write_text(filled(path.read_text(encoding="utf-8")), encoding="utf-8")
+    for study in PAGES:
+        page_file(study).write_text(page(study), encoding="utf-8")
     write_plots_of_speed()
     write_price()
     write_frontier()

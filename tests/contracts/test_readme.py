@@ -131,6 +131,17 @@ def test_every_table_is_written_from_the_records(monkeypatch):
         assert filled(text) == text, f"run `make results`: {name}"
 
 
+def test_every_page_is_written_from_the_records_and_linked(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    from fill_readme import PAGES, page, page_file
+
+    findings = (ROOT / "docs/findings.md").read_text(encoding="utf-8")
+    assert sorted(map(page_file, PAGES)) == sorted((ROOT / "docs/pages").iterdir())
+    for study in PAGES:
+        assert page(study) == page_file(study).read_text(encoding="utf-8"), f"run `make results`: {study}"
+        assert f"(pages/{page_file(study).name})" in findings
+
+
 def test_the_documents_name_files_that_exist():
     for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))):
         for name in re.findall(r"\]\(([^):#]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
