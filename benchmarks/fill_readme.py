@@ -169,30 +169,88 @@ def screening() -> str:
     return "\n".join(lines)
 
 
-def write_frontier() -> None:
-    """The screening as a picture: perplexity ratio against trained Q/K weights, and against arithmetic."""
+@dataclass(frozen=True)
+class Priced:
+    """A point of the frontier: what a method trains of Q and K, what it computes, what it costs."""
+
+    method: str
+    trained: float
+    """Weights on the Q/K side, % of the baseline's Q and K."""
+    needed: float
+    """FLOPs of a training step, % of the baseline's."""
+    ratio: float
+    """Of perplexity to `baseline+shift+gain`."""
+    ends: tuple[float, float] | None
+
+
+def _priced(record: Record, ratio: float, ends: tuple[float, float] | None) -> Priced:
+    saved = record.flops.saved_share if record.flops else 0.0
+    share = record.counts.trained_query_key_share or 0.0
+    return Priced(record.config.method.name, 100 * share, 100 * (1 - saved), ratio, ends)
+
+
+def priced_by_screening() -> list[Priced]:
+    """One seed each, so no interval."""
     found = screened()
-    equipped = found["baseline+shift+gain"]
+    equipped = found.pop("baseline+shift+gain")
+    ratios = {name: row.ratio(equipped) for name, row in found.items()}
+    return [_priced(found[name].record, ratio, None) for name, ratio in ratios.items() if ratio is not None]
+
+
+def priced_by_confirmation() -> list[Priced]:
+    """Arms with all planned seeds."""
+    (group,) = report_runs([RESULTS / "confirmation" / "docs-small"]).groups
+    equipped = next(arm for arm in group.arms if arm.label == "baseline+shift+gain")
+    found = []
+    for row in group.findings:
+        if row.arm is equipped:
+            continue
+        judged = row.estimate if row.control is equipped else estimate_pair(row.arm, equipped, row.measure, row.on)
+        if judged is not None and judged.ends is not None:
+            found.append(_priced(row.arm.record, judged.value, judged.ends))
+    return found
+
+
+def write_frontier() -> None:
+    """README's picture: perplexity ratio against trained Q/K weights, and against arithmetic."""
+    screening, confirmation = priced_by_screening(), priced_by_confirmation()
     figure = new_figure()
     figure.set_size_inches(9.6, 4.4)
     weights, arithmetic = figure.subplots(1, 2, sharey=True)
-    for name, row in found.items():
-        ratio = row.ratio(equipped)
-        if ratio is None:
-            continue
-        share, flops = row.record.counts.trained_query_key_share or 0.0, row.record.flops
-        needed = 1 - (flops.saved_share if flops else 0.0)
-        for axes, place in ((weights, 100 * share), (arithmetic, 100 * needed)):
-            axes.plot([place], [ratio], "o", color="tab:blue", markersize=4)
-            axes.annotate(name, (place, ratio), xytext=(5, 2), textcoords="offset points", fontsize=6)
-    for axes in (weights, arithmetic):
+    for axes, place in ((weights, "trained"), (arithmetic, "needed")):
         axes.axhline(1.0, color="grey", linewidth=1)
-        axes.axhspan(0.95, 1.05, color="tab:green", alpha=0.08, linewidth=0)
-        axes.margins(x=0.15)
+        axes.plot([getattr(row, place) for row in screening], [row.ratio for row in screening], "o", color="tab:blue")
+        for row in confirmation:
+            low, high = row.ends or (row.ratio, row.ratio)
+            axes.errorbar(
+                [getattr(row, place)], [row.ratio], [[row.ratio - low], [high - row.ratio]],
+                fmt="D", markersize=5, capsize=3, color="tab:red",
+            )  # fmt: skip
+        both = {row.method for row in confirmation}
+        _label(axes, place, [row for row in screening if row.method not in both], "tab:blue", right=True)
+        _label(axes, place, [row for row in screening if row.method in both], "tab:blue", right=False)
+        _label(axes, place, confirmation, "tab:red", right=False)
+        axes.set_xmargin(0.35)
     weights.set_xlabel("trained weights on the Q/K side, % of the baseline's Q and K")
     arithmetic.set_xlabel("FLOPs of a training step, % of the baseline's")
-    weights.set_ylabel("perplexity / baseline+shift+gain, one seed")
+    weights.set_ylabel("perplexity / baseline+shift+gain")
+    seeds = "confirmation: technical prose, 4,000 steps, five seeds, 95 % interval"
+    handles = [
+        *weights.plot([], [], "o", color="tab:blue", label="screening: TinyStories, 2,000 steps, one seed"),
+        *weights.plot([], [], "D", color="tab:red", label=seeds),
+    ]
+    figure.legend(handles=handles, loc="outside upper center", ncols=2, fontsize=8, frameon=False)
     figure.savefig(ROOT / "docs/plots/frontier.svg", metadata={"Date": None, "Creator": None})
+
+
+def _label(axes: Any, place: str, rows: list[Priced], colour: str, *, right: bool) -> None:
+    """Names beside their points, moved down where they would meet the one above."""
+    last = math.inf
+    for row in sorted(rows, key=lambda row: -row.ratio):
+        last = min(row.ratio, last - 0.045)
+        offset, side = (6, "left") if right else (-6, "right")
+        at = (getattr(row, place), last)
+        axes.annotate(row.method, at, (offset, -2), textcoords="offset points", fontsize=7, ha=side, color=colour)
 
 
 TABLES: dict[str, Callable[[], str]] = {
@@ -275,36 +333,10 @@ def write_plots_of_speed() -> None:
         write_plots(read_record(record), ROOT / "docs/plots", record.stem)
 
 
-def write_price() -> None:
-    """README's picture: what each method of the screening cost, against what it trains of Q and K."""
-    (group,) = report_runs([RESULTS / "tinystories"]).groups
-    figure = new_figure()
-    axes = figure.subplots()
-    axes.axhline(1.0, color="grey", linewidth=1)
-    axes.axhspan(0.9, 1.05, color="tab:green", alpha=0.08, linewidth=0)
-    equipped = next(arm for arm in group.arms if arm.label == "baseline+shift+gain")
-    for row in group.findings:
-        share = row.arm.record.counts.trained_query_key_share
-        judged = row.estimate if row.control is equipped else estimate_pair(row.arm, equipped, row.measure, row.on)
-        if share is None or judged is None or judged.ends is None:
-            continue
-        (low, high), ratio = judged.ends, judged.value
-        axes.errorbar(
-            [100 * share], [ratio], yerr=[[ratio - low], [high - ratio]], fmt="o", capsize=3, color="tab:blue"
-        )
-        axes.annotate(row.arm.label, (100 * share, ratio), xytext=(7, -3), textcoords="offset points", fontsize=8)
-    axes.set_xlim(-4, 135)
-    axes.set_ylim(0.9, 1.65)
-    axes.set_xlabel("trained weights on the Q/K side, % of the baseline's Q and K")
-    axes.set_ylabel("perplexity / baseline+shift+gain")
-    figure.savefig(ROOT / "docs/plots/price.svg", metadata={"Date": None, "Creator": None})
-
-
 if __name__ == "__main__":
     for path in FILES:
         path.write_text(filled(path.read_text(encoding="utf-8")), encoding="utf-8")
     for study in PAGES:
         page_file(study).write_text(page(study), encoding="utf-8")
     write_plots_of_speed()
-    write_price()
     write_frontier()
