@@ -345,12 +345,13 @@ def _print_comparison(finished: "Finished", file: "StudyFile", console: Console)
     from oelm.report.write_html import as_html
     from oelm.report.write_terminal import print_report
 
-    print_report(report_runs(finished.comparable, file.study.margin), console)
+    report = report_runs([finished.out])
+    print_report(report, console)
     if file.study.kind == "reproduction":
         title = "Beside what the original study reported (its figures are one seed each)"
         console.print(title, reported_table(finished.final), sep="\n", highlight=False)
     out, page = finished.out, finished.out / "report.html"
-    write_text(page, as_html(report_runs([out]), command=shlex.join(("oelm", "report", str(out), "-o", str(page)))))
+    write_text(page, as_html(report, command=shlex.join(("oelm", "report", str(out), "-o", str(page)))))
     console.print(f"the page: {page.resolve().as_uri()}", highlight=False, soft_wrap=True)
 
 

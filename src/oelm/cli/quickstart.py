@@ -34,8 +34,8 @@ def quickstart(
     settings = [f"seeds={list(range(seeds))}", f"train.steps={steps}", f"train.validate_every={every}"]
     study = StudyFile.read(STUDY, settings)
     launcher, most = local_launcher("cpu", at_once, None, free_gib=0, idle_seconds=0)
-    finished = run_study(study, out_dir, out_dir / "data", launcher, only=(), at_once=most, console=console)
-    report, page = report_runs(list(finished.comparable)), out_dir / "report.html"
+    run_study(study, out_dir, out_dir / "data", launcher, only=(), at_once=most, console=console)
+    report, page = report_runs([out_dir]), out_dir / "report.html"
     print_report(report, console)
     write_text(page, as_html(report, command=shlex.join(("oelm", "report", str(out_dir), "-o", str(page)))))
     console.print("All arms had one learning rate, which is nobody's tuned best: a demonstration, not evidence.")

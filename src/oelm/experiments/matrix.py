@@ -86,14 +86,10 @@ class StudyRuns:
             cells.append((judged, self._config(judged, role)))
         # A thousand runs are a few dozen configs with other seeds: only those are resolved and validated.
         return [
-            StudyRun(cell, self.final_folder(cell, seed), config.model_copy(update={"seed": seed}))
+            StudyRun(cell, self.out / "final" / f"{cell.name}-seed{seed}", config.model_copy(update={"seed": seed}))
             for seed in self.study.seeds
             for cell, config in cells
         ]
-
-    def final_folder(self, cell: StudyCell, seed: int) -> Path:
-        """Where a final run goes, whatever learning rate is chosen for it."""
-        return self.out / "final" / f"{cell.name}-seed{seed}"
 
     def _config(self, cell: StudyCell, role: StudyRole) -> RunConfig:
         return self.resolve(cell).model_copy(update={"study": role})

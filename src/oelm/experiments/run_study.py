@@ -31,8 +31,6 @@ class Finished:
     tuning: tuple[StudyRun, ...]
     final: tuple[StudyRun, ...]
     selection: Selection | None
-    comparable: tuple[Path, ...]
-    """Folders of all final runs that have a record, also of arms that were run at another time."""
 
 
 def run_study(
@@ -73,9 +71,7 @@ def run_study(
     _require_all(bring(final, "final"), len(final), may_diverge=False)
     if study.evaluate is not None:
         _ask(final, study.evaluate, console)
-    folders = (everything.final_folder(cell, seed) for seed in study.seeds for cell in study.cells)
-    comparable = tuple(folder for folder in folders if RunFolder(folder).finished)
-    return Finished(out, tuple(tuning), tuple(final), selection, comparable)
+    return Finished(out, tuple(tuning), tuple(final), selection)
 
 
 def _ask(runs: Sequence[StudyRun], request: EvaluationRequest, console: Console) -> None:
