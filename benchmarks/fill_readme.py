@@ -11,10 +11,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from confirmed_answers import answers, loss_by_part
+
 from oelm.base.files import read_json
 from oelm.bench.plots import new_figure, write_plots
 from oelm.bench.show import read_record, relative_to, sheet_markdown
 from oelm.bench.words import machine_line, sheets
+from oelm.config.measure import PERPLEXITY
 from oelm.config.methods import control_of, parse_method
 from oelm.config.record import Record
 from oelm.experiments.study_schema import reference
@@ -203,7 +206,7 @@ def priced_by_confirmation() -> list[Priced]:
     equipped = next(arm for arm in group.arms if arm.label == "baseline+shift+gain")
     found = []
     for row in group.findings:
-        if row.arm is equipped:
+        if row.arm is equipped or row.measure != PERPLEXITY:
             continue
         judged = row.estimate if row.control is equipped else estimate_pair(row.arm, equipped, row.measure, row.on)
         if judged is not None and judged.ends is not None:
@@ -255,6 +258,8 @@ def _label(axes: Any, place: str, rows: list[Priced], colour: str, *, right: boo
 
 TABLES: dict[str, Callable[[], str]] = {
     "the screening": screening,
+    "what the confirmed models answer": answers,
+    "where their loss differs": loss_by_part,
     "ways to fine-tune": ways_to_finetune,
     "make fuzz faults soak startup": reliability,
     "make simulations": simulations,
@@ -296,9 +301,10 @@ def filled(text: str) -> str:
 
 
 def _folded(markdown: str) -> str:
-    """The table as it stands; the sentences below it open at a click."""
+    """The first table as it stands; the others and the sentences below them open at a click."""
     lines = markdown.strip().splitlines()
-    end = max(index for index, line in enumerate(lines) if line.startswith("|")) + 1
+    first = next(index for index, line in enumerate(lines) if line.startswith("|"))
+    end = next((index for index in range(first, len(lines)) if not lines[index].startswith("|")), len(lines))
     rest = "\n".join(lines[end:]).strip()
     summary = "<summary>Every arm in a sentence, confounds, and how it was computed</summary>"
     return "\n".join([*lines[:end], "", "<details>", summary, "", rest, "", "</details>"])

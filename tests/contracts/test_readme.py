@@ -210,7 +210,7 @@ def test_what_is_said_of_freezing_from_scratch_is_what_its_records_show():
 
 def test_what_is_said_of_the_confirmation_is_what_its_records_show():
     (group,) = report_runs([ROOT / "results/confirmation/docs-small"]).groups
-    (primary,) = (row for row in group.findings if row.is_primary)
+    (primary,) = (row for row in group.findings if row.stands_alone)
     assert (primary.arm.label, primary.control.label) == ("oelm-lowrank", "baseline+shift+gain")
     assert primary.verdict is Verdict.BETTER
     assert len(primary.pairs_by_seed) == 5
@@ -219,6 +219,22 @@ def test_what_is_said_of_the_confirmation_is_what_its_records_show():
         assert figures in " ".join((ROOT / name).read_text(encoding="utf-8").split()), name
     rates = [arm.config.optim.lr for arm in (primary.arm, primary.control)]
     assert rates == pytest.approx([1.2e-2, 3.5e-3], rel=0.05)  # as choosing.md and findings.md say
+
+
+def test_what_is_said_of_the_answers_is_what_they_are(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    from confirmed_answers import answers, loss_by_part
+
+    gaps = {row.split(" | ")[0]: row.split(" | ")[3:] for row in loss_by_part().splitlines()}
+    assert float(gaps["| tokens seen: 1"][0]) > 0
+    assert float(gaps["| tokens seen: 8-15"][1].rstrip(" |").split(", ")[1]) < 0, "in every seed"
+    assert float(gaps["| tokens seen: 128-255"][0]) == pytest.approx(-0.09, abs=0.005)
+    rows = [row.strip("| ").split(" | ") for row in answers().splitlines()[2:]]
+    ratios = {row[0]: float(row[2].rstrip(" %")) / float(row[1].rstrip(" %")) for row in rows}
+    assert all(1.8 < ratio < 3 for name, ratio in ratios.items() if name.endswith("answers from context"))
+    assert ratios["repeated-tokens: look at the same token"] == pytest.approx(9, abs=0.5)
+    assert ratios["stories: repeated four-token phrases"] > 1.5
+    assert ratios["blimp: right choices"] == pytest.approx(1, abs=0.02)
 
 
 def test_flop_shares_are_the_ledgers():

@@ -85,8 +85,10 @@ def test_two_models_are_paired_and_written(runs: dict[str, Path], tmp_path: Path
     assert pair.difference == pytest.approx(figures(second)["text_loss"] - figures(first)["text_loss"])
     assert pair.lower is not None
     assert pair.lower < pair.difference < (pair.upper or 0)
-    written = EvaluationFile.model_validate_json((tmp_path / "oelm-core" / EVALUATION_FILE).read_text())
-    assert written == second
+    text = (tmp_path / "oelm-core" / EVALUATION_FILE).read_text()
+    assert EvaluationFile.model_validate_json(text) == second
+    assert (second.model, pair.against) == (".../oelm-core", ".../baseline")
+    assert str(tmp_path.parent) not in text, "a path names a machine or a person"
 
 
 def test_a_second_evaluation_adds_to_the_first(runs: dict[str, Path], tmp_path: Path) -> None:

@@ -4,12 +4,16 @@ import pytest
 from scipy import stats
 
 from oelm.base.errors import ConfigError
+from oelm.config.record import Evaluation
 from oelm.config.study_role import StudyRole
+from oelm.evaluate.ask_likelihood import TEXT_LOSS, TEXT_PERPLEXITY
 from oelm.report.arms import group_into_arms
 from oelm.report.confounds import ConfoundKind
 from oelm.report.findings import Comparison, Finding, MissingRuns
 from oelm.report.findings import compare as compare_arms
 from oelm.report.groups import build_report
+from oelm.report.sentences import finding_remarks
+from oelm.report.texts import Language, Texts
 from oelm.report.verdicts import Model, Verdict
 
 from .records import BASELINE_LOSSES, EXAMPLES, finetuned, make_arm, make_config, make_record, shifted
@@ -148,6 +152,43 @@ def test_the_primary_arm_is_tested_uncorrected_and_the_others_after_holm() -> No
     assert {confidences["oelm-random"], confidences["oelm-q"]} == {1 - 0.05 / 2}
     assert primary_of(comparison) == "oelm"
     assert primary_of(compare(several(0.047, 0.047, 0.047))) is None
+
+
+def asked_again(records: list) -> list:
+    """With a second measure: a text on which each does as on its own validation."""
+    again = TEXT_PERPLEXITY
+    return [
+        record.model_copy(
+            update={
+                "measures": (*record.declared, again),
+                "evaluations": (
+                    Evaluation(
+                        name="text",
+                        checkpoint="last",
+                        step=400,
+                        measures={again.name: math.exp(record.loss), TEXT_LOSS.name: record.loss},
+                        predictions="",
+                        labels="",
+                    ),
+                ),
+            }
+        )
+        for record in records
+    ]
+
+
+def test_on_a_second_measure_the_primary_arm_is_one_of_many_and_nobody_says_otherwise() -> None:
+    """Its sentence said `after Holm` and `not corrected` at once."""
+    first, second = compare_arms(group_into_arms(asked_again(several(0.047, 0.047, 0.047, primary="oelm"))))
+    alone, corrected = finding(first, "oelm"), finding(second, "oelm")
+    assert (alone.is_primary, alone.stands_alone) == (True, True)
+    assert (corrected.is_primary, corrected.stands_alone) == (True, False)
+    assert corrected.estimate is not None
+    assert corrected.estimate.is_adjusted
+    say = Texts(Language.ENGLISH)
+    assert any("not corrected" in remark for remark in finding_remarks(alone, say))
+    assert not any("not corrected" in remark for remark in finding_remarks(corrected, say))
+    assert any("corrected here like all others" in remark for remark in finding_remarks(corrected, say))
 
 
 def confidences_of(comparison: Comparison) -> set[float]:

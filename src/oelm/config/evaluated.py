@@ -9,7 +9,7 @@ from oelm.base.errors import CheckpointError
 from oelm.config.measure import Measure
 from oelm.config.model import Count
 from oelm.config.record import Environment, Evaluation, Record
-from oelm.config.settings import Settings
+from oelm.config.settings import Settings, unplaced
 
 EVALUATION_FILE = "eval.json"
 
@@ -72,6 +72,10 @@ class EvaluationRequest(Settings):
         if (Suite.HARNESS in self.suites) != bool(self.tasks):
             raise ValueError("the suite harness and its tasks belong together: --suite harness --tasks NAME,...")
         return self
+
+    def without_places(self) -> "EvaluationRequest":
+        """As it stands in `eval.json`: of absolute paths only the last part."""
+        return EvaluationRequest.model_validate(unplaced(self.model_dump()))
 
 
 class Part(Settings):

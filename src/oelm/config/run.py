@@ -1,7 +1,6 @@
 """One run: everything that affects its results, and a few settings that do not."""
 
 from enum import StrEnum
-from pathlib import PurePath
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -10,7 +9,7 @@ from oelm.config.labelled_data import Answers, LabelledData
 from oelm.config.method import EveryNth, Method
 from oelm.config.model import Count, GPTConfig, GPTFromRun, HuggingFaceModel
 from oelm.config.probe import Probe
-from oelm.config.settings import GrownSettings, Settings, fingerprint
+from oelm.config.settings import GrownSettings, Settings, fingerprint, unplaced
 from oelm.config.study_role import StudyRole
 
 
@@ -220,24 +219,13 @@ class RunConfig(Settings):
         return values
 
     def without_places(self) -> "RunConfig":
-        """As it stands in a record: of an absolute path, which names a machine or a person, only the last part.
-
-        With dots before it: a folder `gpt2` somewhere is not the `gpt2` of the Hub.
-        """
+        """As it stands in a record: of absolute paths only the last part."""
         values = self.model_dump()
         return RunConfig.model_validate(
-            {**values, "data": _unplaced(values["data"]), "model": _unplaced(values["model"])}
+            {**values, "data": unplaced(values["data"]), "model": unplaced(values["model"])}
         )
 
     @property
     def fingerprint(self) -> str:
         """Equal fingerprints promise equal results, on one machine and build (with dropout: and one split)."""
         return fingerprint(self.numbers())
-
-
-def _unplaced(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _unplaced(part) for key, part in value.items()}
-    if isinstance(value, str) and PurePath(value).is_absolute():
-        return f".../{PurePath(value).name}"
-    return [_unplaced(part) for part in value] if isinstance(value, list | tuple) else value

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
@@ -97,6 +98,18 @@ _AS_WRITTEN = "put the file back as oelm wrote it"
 def fingerprint(values: Any) -> str:
     """A short digest of plain data, independent of the order of keys."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def unplaced(value: Any) -> Any:
+    """Plain data in which only the last part is left of an absolute path, which names a machine or a person.
+
+    With dots before it: a folder `gpt2` somewhere is not the `gpt2` of the Hub.
+    """
+    if isinstance(value, dict):
+        return {key: unplaced(part) for key, part in value.items()}
+    if isinstance(value, str) and PurePath(value).is_absolute():
+        return f".../{PurePath(value).name}"
+    return [unplaced(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def flattened(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -13,7 +13,7 @@ from oelm.base.runtime import Runtime
 from oelm.config.evaluated import EVALUATION_FILE, EvaluationFile, EvaluationRequest, Suite
 from oelm.config.model import HuggingFaceModel
 from oelm.config.run import DataConfig
-from oelm.config.settings import fingerprint, parse
+from oelm.config.settings import fingerprint, parse, unplaced
 from oelm.data.tokenizer import end_of_text_id, load_tokenizer
 from oelm.data.tokens import file_sha256
 from oelm.evaluate.answer import Answer
@@ -113,13 +113,13 @@ def evaluate_models(
         nn.Module.to(opened.model.module, runtime.device)
         asked = _with_text(request, source, opened.own_text)
         answers = evaluate(opened.model, asked, judge)
-        pairs = compare_answers(answers, first[1], first[0]) if first else []
+        pairs = compare_answers(answers, first[1], unplaced(first[0])) if first else []
         first = first or (source, answers)
         found = EvaluationFile(
-            model=source,
+            model=unplaced(source),
             digest=opened.digest,
             fingerprint=opened.fingerprint,
-            requests=(asked,),
+            requests=(asked.without_places(),),
             results=tuple(answer.result for answer in answers),
             paired=tuple(pairs),
             environment=environment(runtime),
@@ -134,7 +134,7 @@ def is_answered(run: Path, request: EvaluationRequest) -> bool:
     config, found = RunFolder(run).config(), _earlier(run / EVALUATION_FILE)
     assert isinstance(config.data, DataConfig), "a study asks language models only"
     asked = _with_text(request, str(run), config.data.folder)
-    return found is not None and found.fingerprint == config.fingerprint and asked in found.requests
+    return found is not None and found.fingerprint == config.fingerprint and asked.without_places() in found.requests
 
 
 def _with_text(request: EvaluationRequest, model: str, own_text: str | None) -> EvaluationRequest:

@@ -166,6 +166,8 @@ class Finding:
     missing: tuple[MissingRuns, ...] = ()
     """What to run for a verdict; empty where there is one."""
     is_primary: bool = False
+    stands_alone: bool = False
+    """The primary arm where it was tested outside of the family of all others, at 5 %."""
     terms: Terms = Terms()
     withheld: Withheld | None = None
     more_seeds: int | None = None
@@ -506,7 +508,8 @@ def _finding(asked: _Asked, arm: Arm, control: Arm | None, judgement: Judgement 
         verdict=verdict,
         confounds=confounds_between(arm, control) if control else (),
         missing=missing_runs(arm, control) if few and control else (),
-        is_primary=arm.label == asked.primary,
+        is_primary=(is_primary := arm.label == asked.primary),
+        stands_alone=is_primary and asked.question.primary is not None and not (estimate and estimate.is_adjusted),
         terms=asked.terms,
         withheld=withheld,
         more_seeds=_more_seeds(judgement, asked.question) if judgement and verdict is Verdict.UNDECIDED else None,

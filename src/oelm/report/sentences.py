@@ -175,12 +175,20 @@ def finding_remarks(found: Finding, say: Texts) -> tuple[str, ...]:
         count = say("over", number=MOST_SEEDS) if found.more_seeds is None else found.more_seeds
         remarks.append(say("more_seeds" if looks > 1 else "more_seeds_new_plan", count=count, looks=looks))
     if found.is_primary and found.verdict is not Verdict.NO_VERDICT:
-        registered = "primary_remark" if found.terms.is_registered else "primary_unregistered"
-        remarks.append(say(registered if found.terms.is_fixed else "primary_after"))
+        remarks.append(say(_primary_remark(found)))
     remarks += [say("confound", confound=confound_phrase(each, say)) for each in found.confounds]
     if found.missing and found.arm.source == "measured":
         remarks.append(say("add_runs", commands=", ".join(_missing_commands(found))))
     return (*remarks, *arm_remarks(found.arm, say))
+
+
+def _primary_remark(found: Finding) -> str:
+    """If the primary arm stands uncorrected here, and why."""
+    if not found.terms.is_fixed:
+        return "primary_after"
+    if not found.stands_alone:
+        return "primary_corrected"
+    return "primary_remark" if found.terms.is_registered else "primary_unregistered"
 
 
 def _text_remark(found: Finding, text: TextScatter, say: Texts) -> str:
@@ -347,8 +355,7 @@ def _comparison_notes(comparison: Comparison, say: Texts) -> list[str]:
     if comparison.pooled is not None:
         listed.append(say("note.pooled"))
     if sum(found.estimate is not None and found.estimate.ends is not None for found in findings) > 1:
-        has_primary = comparison.terms.is_fixed and any(found.is_primary for found in findings)
-        listed.append(say("note.primary" if has_primary else "note.no_primary"))
+        listed.append(say("note.primary" if any(found.stands_alone for found in findings) else "note.no_primary"))
     return listed
 
 

@@ -301,6 +301,11 @@ TEXTS: dict[str, tuple[str, str]] = {
         "The primary arm by the records of the runs, without a registered plan that would prove it: not corrected.",
         "主要实验组依运行记录所述，没有登记的计划为证：不校正。",
     ),
+    "primary_corrected": (
+        "The primary arm, but corrected here like all others: it stands uncorrected on the study's first measure only, "
+        "and on several data sets only if it holds on all of them.",
+        "主要实验组，但在此与其他各组一样校正：仅在研究的第一项指标上不校正，若有多个数据集，还须在全部数据集上成立。",
+    ),
     "primary_after": ("Chosen after the runs: all arms corrected.", "运行之后才选定：所有组均校正。"),
     "after.primary": (
         "The primary arm was chosen after the runs (before: {before}; now: {now}): all arms corrected.",

@@ -1,0 +1,74 @@
+"""What the confirmed arm and its control answered when `oelm eval` asked them: two tables of docs/findings.md."""
+
+from pathlib import Path
+from statistics import fmean
+
+from oelm.config.evaluated import EVALUATION_FILE, EvaluationFile, Suite, SuiteResult
+from oelm.config.measure import CompareScale, Measure
+from oelm.report.findings import Finding
+from oelm.report.groups import report_runs
+
+STUDY = Path(__file__).resolve().parents[1] / "results" / "confirmation" / "docs-small"
+CONTROL, ARM = "baseline+shift+gain", "oelm-lowrank"
+Pairs = list[tuple[SuiteResult, SuiteResult]]
+"""The control's answer and the arm's, one pair for each seed."""
+
+
+def asked() -> dict[tuple[Suite, str], Pairs]:
+    """By suite and set."""
+    control, arm = (
+        [_results(folder) for folder in sorted((STUDY / "final").glob(f"{name}-seed*"))] for name in (CONTROL, ARM)
+    )
+    return {
+        place: [(theirs[place], ours[place]) for theirs, ours in zip(control, arm, strict=True)] for place in control[0]
+    }
+
+
+def _results(folder: Path) -> dict[tuple[Suite, str], SuiteResult]:
+    file = EvaluationFile.model_validate_json((folder / EVALUATION_FILE).read_text(encoding="utf-8"))
+    return {(result.suite, result.evaluation.name): result for result in file.results}
+
+
+def answers() -> str:
+    """Means over seeds; where a measure is judged, the difference with the interval of the report."""
+    (group,) = report_runs([STUDY]).groups
+    judged = {(row.measure.name, row.on): row for row in group.findings if row.arm.label == ARM}
+    lines = [f"| asked | `{CONTROL}` | `{ARM}` | difference, 95 % after Holm |", "|---|---:|---:|---:|"]
+    for (_, on), pairs in asked().items():
+        for measure in pairs[0][0].measures:
+            means = (
+                fmean(result.evaluation.measures[measure.name] for result in side) for side in zip(*pairs, strict=True)
+            )
+            shown = [_figure(mean, measure) for mean in means]
+            found = judged.get((measure.name, on))
+            lines.append(f"| {on}: {measure.title.english} | {' | '.join(shown)} | {_difference(found)} |")
+    return "\n".join(lines)
+
+
+def _figure(value: float, measure: Measure) -> str:
+    return f"{100 * value:.1f} %" if measure.percent else f"{value:.{measure.decimals}f}"
+
+
+def _difference(found: Finding | None) -> str:
+    if found is None or found.estimate is None or found.estimate.ends is None:
+        return ""
+    estimate, (low, high) = found.estimate, found.estimate.ends
+    if estimate.scale is CompareScale.RATIO:
+        return f"×{estimate.value:.3f} ({low:.3f} to {high:.3f})"
+    return f"{estimate.value:+.1f} points ({low:+.1f} to {high:+.1f})"
+
+
+def loss_by_part() -> str:
+    """How much lower the arm's loss is, by tokens seen and by how often a token occurs, with the range over seeds."""
+    lines = ["| | tokens | loss of the control | difference | lowest and highest seed |", "|---|---:|---:|---:|---:|"]
+    for (suite, _), pairs in asked().items():
+        if suite is not Suite.LIKELIHOOD:
+            continue
+        for place, part in enumerate(pairs[0][0].parts):
+            losses = [(a.parts[place].measures["text_loss"], b.parts[place].measures["text_loss"]) for a, b in pairs]
+            gaps = [ours - theirs for theirs, ours in losses]
+            what = f"{part.by.removeprefix('by ')}: {part.name}"
+            control = fmean(theirs for theirs, _ in losses)
+            row = (f"{part.count:,}", f"{control:.3f}", f"{fmean(gaps):+.3f}", f"{min(gaps):+.3f}, {max(gaps):+.3f}")
+            lines.append(f"| {what} | {' | '.join(row)} |")
+    return "\n".join(lines)
