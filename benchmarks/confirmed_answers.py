@@ -6,7 +6,7 @@ from statistics import fmean
 from oelm.config.evaluated import EVALUATION_FILE, EvaluationFile, Suite, SuiteResult
 from oelm.config.measure import CompareScale, Measure
 from oelm.report.findings import Finding
-from oelm.report.groups import report_runs
+from oelm.report.groups import Report
 
 STUDY = Path(__file__).resolve().parents[1] / "results" / "confirmation" / "docs-small"
 CONTROL, ARM = "baseline+shift+gain", "oelm-lowrank"
@@ -29,9 +29,9 @@ def _results(folder: Path) -> dict[tuple[Suite, str], SuiteResult]:
     return {(result.suite, result.evaluation.name): result for result in file.results}
 
 
-def answers() -> str:
-    """Means over seeds; where a measure is judged, the difference with the interval of the report."""
-    (group,) = report_runs([STUDY]).groups
+def answers(report: Report) -> str:
+    """Means over seeds; where a measure is judged, the difference with the interval of the study's report."""
+    (group,) = report.groups
     judged = {(row.measure.name, row.on): row for row in group.findings if row.arm.label == ARM}
     lines = [f"| asked | `{CONTROL}` | `{ARM}` | difference, 95 % after Holm |", "|---|---:|---:|---:|"]
     for (_, on), pairs in asked().items():

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -22,13 +23,19 @@ from oelm.config.methods import control_of, parse_method
 from oelm.config.record import Record
 from oelm.experiments.study_schema import reference
 from oelm.report.findings import estimate_pair
-from oelm.report.groups import report_runs
+from oelm.report.groups import Report, report_runs
 from oelm.report.record_files import load_records
 from oelm.report.write_html import as_html
 from oelm.report.write_markdown import as_markdown
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
+
+
+@cache
+def report_of(study: str) -> Report:
+    """The report on a study below results/."""
+    return report_runs([RESULTS / study])
 
 
 def reliability() -> str:
@@ -99,7 +106,7 @@ def ways_to_finetune() -> str:
 
     `oelm-exact` was not run: it is the function of `keep`.
     """
-    (group,) = report_runs([RESULTS / "sst2-confirmation"]).groups
+    (group,) = report_of("sst2-confirmation").groups
     speed = {row["name"]: row for row in read_json(RESULTS / "bench" / "minilm.json")["steps"][0]["rows"]}
     found = {row.arm.label: row for row in group.findings if row.measure.name == "accuracy"}
     lines = [
@@ -202,7 +209,7 @@ def priced_by_screening() -> list[Priced]:
 
 def priced_by_confirmation() -> list[Priced]:
     """Arms with all planned seeds."""
-    (group,) = report_runs([RESULTS / "confirmation" / "docs-small"]).groups
+    (group,) = report_of("confirmation/docs-small").groups
     equipped = next(arm for arm in group.arms if arm.label == "baseline+shift+gain")
     found = []
     for row in group.findings:
@@ -258,7 +265,7 @@ def _label(axes: Any, place: str, rows: list[Priced], colour: str, *, right: boo
 
 TABLES: dict[str, Callable[[], str]] = {
     "the screening": screening,
-    "what the confirmed models answer": answers,
+    "what the confirmed models answer": lambda: answers(report_of("confirmation/docs-small")),
     "where their loss differs": loss_by_part,
     "ways to fine-tune": ways_to_finetune,
     "make fuzz faults soak startup": reliability,
@@ -284,7 +291,7 @@ def region(command: str) -> str:
     if command in TABLES:
         return TABLES[command]()
     if compared := re.fullmatch(r"oelm compare results/(\S+) --format md", command):
-        return _folded(as_markdown(report_runs([RESULTS / compared[1]])))
+        return _folded(as_markdown(report_of(compared[1])))
     found = re.fullmatch(r"oelm bench --show results/bench/(\S+)\.json(?: --reference (\S+))? --format md", command)
     if found is None:
         raise ValueError(f"no table is known for `{command}`")
@@ -330,7 +337,7 @@ def page_file(study: str) -> Path:
 def page(study: str) -> str:
     """The page of a study."""
     file = page_file(study).relative_to(ROOT).as_posix()
-    return as_html(report_runs([RESULTS / study]), command=f"oelm report results/{study} -o {file}")
+    return as_html(report_of(study), command=f"oelm report results/{study} -o {file}")
 
 
 def write_plots_of_speed() -> None:

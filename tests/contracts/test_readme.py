@@ -208,8 +208,11 @@ def test_what_is_said_of_freezing_from_scratch_is_what_its_records_show():
     assert "{:.2f} against {:.2f} (one seed)".format(*best) in text
 
 
-def test_what_is_said_of_the_confirmation_is_what_its_records_show():
-    (group,) = report_runs([ROOT / "results/confirmation/docs-small"]).groups
+def test_what_is_said_of_the_confirmation_is_what_its_records_show(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    from fill_readme import report_of
+
+    (group,) = report_of("confirmation/docs-small").groups
     (primary,) = (row for row in group.findings if row.stands_alone)
     assert (primary.arm.label, primary.control.label) == ("oelm-lowrank", "baseline+shift+gain")
     assert primary.verdict is Verdict.BETTER
@@ -224,12 +227,13 @@ def test_what_is_said_of_the_confirmation_is_what_its_records_show():
 def test_what_is_said_of_the_answers_is_what_they_are(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     from confirmed_answers import answers, loss_by_part
+    from fill_readme import report_of
 
     gaps = {row.split(" | ")[0]: row.split(" | ")[3:] for row in loss_by_part().splitlines()}
     assert float(gaps["| tokens seen: 1"][0]) > 0
     assert float(gaps["| tokens seen: 8-15"][1].rstrip(" |").split(", ")[1]) < 0, "in every seed"
     assert float(gaps["| tokens seen: 128-255"][0]) == pytest.approx(-0.09, abs=0.005)
-    rows = [row.strip("| ").split(" | ") for row in answers().splitlines()[2:]]
+    rows = [row.strip("| ").split(" | ") for row in answers(report_of("confirmation/docs-small")).splitlines()[2:]]
     ratios = {row[0]: float(row[2].rstrip(" %")) / float(row[1].rstrip(" %")) for row in rows}
     assert all(1.8 < ratio < 3 for name, ratio in ratios.items() if name.endswith("answers from context"))
     assert ratios["repeated-tokens: look at the same token"] == pytest.approx(9, abs=0.5)

@@ -38,7 +38,7 @@ with K-1 degrees of freedom.
 # A arms  S seeds  E examples  R replicates  K blocks of text
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -220,31 +220,32 @@ def text_contrast(differences_K: Floats, tokens_K: Floats) -> Contrast:
 # --- values per example ------------------------------------------------------------------------------------------
 
 
+Counts = NDArray[np.uint16]
+
+
 @dataclass(frozen=True)
 class Draws:
-    """How often each replicate drew each seed and each example, as shares that sum to 1."""
+    """How often each replicate drew each seed and each example."""
 
-    seeds_RS: Floats
-    examples_RE: Floats
+    seeds_RS: Counts
+    examples_RE: Counts
 
 
 @lru_cache(maxsize=1)
 def draw(seeds: int, examples: int, replicates: int = REPLICATES) -> Draws:
     """The draws of a crossed bootstrap: always the same for the same sizes, so that a report is reproducible."""
     generator = np.random.default_rng([seeds, examples, replicates])
-    return Draws(_shares(generator, replicates, seeds), _shares(generator, replicates, examples))
+    return Draws(_drawn(generator, replicates, seeds), _drawn(generator, replicates, examples))
 
 
 def crossed_contrast(arm_SE: Floats, control_SE: Floats, statistic: Statistic, draws: Draws) -> Contrast:
     """From two or more seeds of arm and control on the same examples."""
     seeds, examples = arm_SE.shape
 
-    def variance(seeds_RS: Floats | None, examples_RE: Floats | None) -> float:
-        arm, control = (_replicates(outcomes_SE, seeds_RS, examples_RE) for outcomes_SE in (arm_SE, control_SE))
-        return float(np.var(statistic(arm, control)))
-
-    crossed = variance(draws.seeds_RS, draws.examples_RE)
-    of_seeds, of_examples = variance(draws.seeds_RS, None), variance(None, draws.examples_RE)
+    redrawn_RS = [_redrawn(outcomes_SE, draws.examples_RE) for outcomes_SE in (arm_SE, control_SE)]
+    crossed = _variance(statistic, [(by_RS * draws.seeds_RS).sum(axis=1) / seeds for by_RS in redrawn_RS])
+    of_seeds = _variance(statistic, [draws.seeds_RS @ each.mean(axis=1) / seeds for each in (arm_SE, control_SE)])
+    of_examples = _variance(statistic, [by_RS.mean(axis=1) for by_RS in redrawn_RS])
     total = crossed + of_seeds / (seeds - 1)
     small = (of_seeds * seeds / (seeds - 1)) ** 2 / (seeds - 1) + of_examples**2 / (examples - 1)
     freedom = total**2 / small if small > 0 else float(examples - 1)
@@ -254,25 +255,32 @@ def crossed_contrast(arm_SE: Floats, control_SE: Floats, statistic: Statistic, d
     return Contrast(mean, np.asarray(total**0.5), np.asarray(freedom), floor=seeds_alone, lasting=of_examples)
 
 
-def _shares(generator: np.random.Generator, replicates: int, size: int) -> Floats:
+def _drawn(generator: np.random.Generator, replicates: int, size: int) -> Counts:
+    parts = [_counted(generator.integers(0, size, (rows, size))) for rows in _at_once(replicates, size)]
+    return np.concatenate(parts)
+
+
+def _at_once(replicates: int, size: int) -> list[int]:
+    """How many replicates to hold as floats at a time: for 67,000 examples all would take a gigabyte."""
     rows = max(1, _DRAWN_AT_ONCE // size)
-    parts = [
-        _counted(generator.integers(0, size, (min(rows, replicates - start), size)))
-        for start in range(0, replicates, rows)
-    ]
-    return np.concatenate(parts) / size
+    return [min(rows, replicates - start) for start in range(0, replicates, rows)]
 
 
-def _counted(drawn: NDArray[np.int64]) -> Floats:
+def _counted(drawn: NDArray[np.int64]) -> Counts:
     rows, size = drawn.shape
     flat = drawn + size * np.arange(rows)[:, None]
-    return np.bincount(flat.ravel(), minlength=rows * size).reshape(rows, size).astype(np.float64)
+    return np.bincount(flat.ravel(), minlength=rows * size).reshape(rows, size).astype(np.uint16)
 
 
-def _replicates(outcomes_SE: Floats, seeds_RS: Floats | None, examples_RE: Floats | None) -> Floats:
-    """The mean of each replicate; None keeps the seeds, or the examples, as they are."""
-    if examples_RE is None:
-        assert seeds_RS is not None
-        return np.asarray(seeds_RS @ outcomes_SE.mean(axis=1))
-    by_seed_RS = examples_RE @ outcomes_SE.T
-    return np.asarray(by_seed_RS.mean(axis=1) if seeds_RS is None else (by_seed_RS * seeds_RS).sum(axis=1))
+def _redrawn(outcomes_SE: Floats, examples_RE: Counts) -> Floats:
+    """The mean of each seed over the examples that each replicate drew."""
+    replicates, size = examples_RE.shape
+    ends = np.cumsum(_at_once(replicates, size))[:-1]
+    sums_RS = np.concatenate([part.astype(np.float64) @ outcomes_SE.T for part in np.split(examples_RE, ends)])
+    return np.asarray(sums_RS / size)
+
+
+def _variance(statistic: Statistic, means_R: Sequence[Floats]) -> float:
+    """Over replicates, of the statistic of the arm's mean and the control's."""
+    arm, control = means_R
+    return float(np.var(statistic(arm, control)))
