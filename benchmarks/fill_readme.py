@@ -22,7 +22,7 @@ from oelm.config.measure import PERPLEXITY
 from oelm.config.methods import control_of, parse_method
 from oelm.config.record import Record
 from oelm.experiments.study_schema import reference
-from oelm.report.findings import estimate_pair
+from oelm.report.findings import Finding, estimate_pair
 from oelm.report.groups import Report, report_runs
 from oelm.report.record_files import load_records
 from oelm.report.write_html import as_html
@@ -263,7 +263,34 @@ def _label(axes: Any, place: str, rows: list[Priced], colour: str, *, right: boo
         axes.annotate(row.method, at, (offset, -2), textcoords="offset points", fontsize=7, ha=side, color=colour)
 
 
+PROBES = {"retrieval": "30-pair retrieval", "induction-1": "one hop"}
+
+
+def probes() -> str:
+    """Exact answers of every arm in every probe, mean over seeds, beside what was published."""
+    groups = {group.data: group for group in report_of("probes").groups}
+    found = {data: {row.arm.label: row for row in groups[data].findings} for data in PROBES}
+    lines = [
+        "| method | control | " + " | ".join(f"{words} | points to control, 95 %" for words in PROBES.values()) + " |",
+        "|---|---|" + "---:|---:|" * len(PROBES),
+    ]
+    for name, first in next(iter(found.values())).items():
+        shown = [f"`{name}`", f"`{first.control.label}`" if first.control else ""]
+        for data in PROBES:
+            row = found[data][name]
+            shown += [f"{100 * (row.mean or 0):.1f} %", _points(row)]
+        lines.append(f"| {' | '.join(shown)} |")
+    return "\n".join(lines)
+
+
+def _points(row: Finding) -> str:
+    if row.estimate is None or row.estimate.ends is None:
+        return ""
+    return f"{row.estimate.value:+.1f} ({row.estimate.ends[0]:+.1f} to {row.estimate.ends[1]:+.1f})"
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "the probes": probes,
     "the screening": screening,
     "what the confirmed models answer": lambda: answers(report_of("confirmation/docs-small")),
     "where their loss differs": loss_by_part,
@@ -280,7 +307,7 @@ FILES = (
     ),
 )
 ONLY_TABLE = " (the table)"
-PAGES = ("quickstart", "tinystories", "sst2-confirmation", "smollm2", "confirmation/docs-small")
+PAGES = ("quickstart", "tinystories", "sst2-confirmation", "smollm2", "confirmation/docs-small", "probes")
 """Studies below results/ whose whole page stands in docs/pages."""
 
 

@@ -42,7 +42,7 @@ def test_criteria_are_said_as_people_say_them() -> None:
     assert [numerals.criterion(margin, PERPLEXITY, ENGLISH) for margin in (1.05, 1.025)] == ["5 %", "2.5 %"]
     assert numerals.criterion(0.95, ACCURACY, ENGLISH) == "95 %"
     points = ACCURACY.model_copy(update={"scale": CompareScale.DIFFERENCE, "criterion": -2.0})
-    assert numerals.criterion(-2.0, points, ENGLISH) == "2 points"
+    assert [numerals.criterion(limit, points, ENGLISH) for limit in (-1.0, -2.0)] == ["1 point", "2 points"]
     assert numerals.criterion(-2.0, points, Texts(Language.CHINESE)) == "2 个百分点"
 
 

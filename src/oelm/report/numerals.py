@@ -66,7 +66,12 @@ def criterion(limit: float, measure: Measure, say: Texts) -> str:
             return f"{100 * abs(limit - 1):.4g} %"
         case CompareScale.SHARE:
             return f"{100 * limit:.4g} %"
-    return say("points", value=f"{abs(limit):g}") if measure.percent else f"{abs(limit):g}"
+    return points(f"{abs(limit):g}", measure, say)
+
+
+def points(size: str, measure: Measure, say: Texts) -> str:
+    """A size on the scale of differences, with its unit: `1 point`, `1.8 points`; a measure without % has none."""
+    return say("point" if size == "1" else "points", value=size) if measure.percent else size
 
 
 def on_axis(value: float, measure: Measure) -> Quantity:

@@ -96,7 +96,7 @@ def _amount(value: float, measure: Measure, say: Texts) -> str:
     if measure.scale is not CompareScale.DIFFERENCE:
         return numerals.rough_percent(abs(value - 1))
     size = f"{abs(value):.{measure.decimals}f}".rstrip("0").rstrip(".")
-    return say("points", value=size) if measure.percent else size
+    return numerals.points(size, measure, say)
 
 
 def _saving(found: Finding, say: Texts, joined: str) -> str:

@@ -84,6 +84,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     "limit.ratio": ("margin", "界限"),
     "limit.share": ("to be kept", "须保持"),
     "limit.difference": ("margin", "界限"),
+    "point": ("{value} point", "{value} 个百分点"),
     "points": ("{value} points", "{value} 个百分点"),
     "against": ("vs {control}", "对照：{control}"),
     "primary_arm": ("the primary arm: the study's question", "主要实验组：研究所问的问题"),
