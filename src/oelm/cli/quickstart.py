@@ -38,7 +38,7 @@ def quickstart(
     report, page = report_runs([out_dir]), out_dir / "report.html"
     print_report(report, console)
     write_text(page, as_html(report, command=shlex.join(("oelm", "report", str(out_dir), "-o", str(page)))))
-    console.print("All arms had one learning rate, which is nobody's tuned best: a demonstration, not evidence.")
+    console.print("All arms had one learning rate, and each one's own best may differ: a demonstration, not evidence.")
     console.print(f"\nagain: oelm compare {out_dir}   curves: tensorboard --logdir {out_dir}", highlight=False)
     console.print(
         f"\nthe page: {page} (one file, also to be copied from a server)\n"

@@ -92,8 +92,9 @@ class Withheld(StrEnum):
     """Why there is no verdict although there are seeds enough."""
 
     INCOMPLETE = "incomplete"
-    """Planned runs of the arm or of its control are missing: were they left out for what they showed? Likewise, where
-    no difference shows, those of the negative control."""
+    """Planned runs of the arm or of its control are missing: were they left out for what they showed?"""
+    NO_NEGATIVE = "no-negative"
+    """No difference shows, and planned runs of the negative control, which would say whether one could, are missing."""
     NOT_LEARNT = "not-learnt"
     """The control predicts hardly better than without looking: before anything is learnt, all arms are alike."""
     CANNOT_TELL = "cannot-tell"
@@ -546,7 +547,7 @@ def _withheld(
     if plan and any(map(plan.lacks, cells)):
         return Withheld.INCOMPLETE
     if plan and verdict is Verdict.NON_INFERIOR and any(map(plan.lacks_negative, cells)):
-        return Withheld.INCOMPLETE
+        return Withheld.NO_NEGATIVE
     if control.unexplained is not None and control.unexplained > LEARNT:
         return Withheld.NOT_LEARNT
     return None if can_tell or verdict is not Verdict.NON_INFERIOR else Withheld.CANNOT_TELL

@@ -162,6 +162,11 @@ TEXTS: dict[str, tuple[str, str]] = {
         "we cannot say yet what {doing} ({arm}) costs in {measure}: planned runs are missing",
         "尚不能断定{doing}（{arm}）使{measure}变差多少：缺少计划内的运行",
     ),
+    "plain.withheld_no_negative": (
+        "we cannot say yet that {doing} ({arm}) is harmless in {measure}: planned runs of the negative control, which "
+        "would show whether this study can tell, are missing",
+        "尚不能说{doing}（{arm}）对{measure}无害：缺少计划内的阴性对照运行，无从得知本研究能否分辨",
+    ),
     "plain.withheld_not_learnt": (
         "nothing can be said of {doing} ({arm}) yet: the control has hardly learnt anything, and so all methods look "
         "alike",
@@ -278,6 +283,10 @@ TEXTS: dict[str, tuple[str, str]] = {
         "这大于更换种子的影响：判定只对这段验证文本成立。",
     ),
     "withheld.incomplete": ("no verdict, because planned runs are missing", "不作判定，因为缺少计划内的运行"),
+    "withheld.no-negative": (
+        "no verdict, because planned runs of the negative control are missing",
+        "不作判定，因为缺少计划内的阴性对照运行",
+    ),
     "withheld.not-learnt": (
         "no verdict, because the control has hardly learnt anything",
         "不作判定，因为对照几乎什么也没有学到",
