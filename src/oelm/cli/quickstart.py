@@ -30,8 +30,9 @@ def quickstart(
     from oelm.report.write_html import as_html
     from oelm.report.write_terminal import print_report
 
-    console, every = Console(), max(10, steps // 5)  # a short trial should train more than it validates
-    settings = [f"seeds={list(range(seeds))}", f"train.steps={steps}", f"train.validate_every={every}"]
+    console, fifth = Console(), max(10, steps // 5)  # a short trial should train more than it validates
+    lengths = {"steps": steps, "validate_every": fifth, "warmup_steps": fifth}
+    settings = [f"seeds={list(range(seeds))}", *(f"train.{name}={value}" for name, value in lengths.items())]
     study = StudyFile.read(STUDY, settings)
     launcher, most = local_launcher("cpu", at_once, None, free_gib=0, idle_seconds=0)
     run_study(study, out_dir, out_dir / "data", launcher, only=(), at_once=most, console=console)
