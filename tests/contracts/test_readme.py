@@ -208,6 +208,29 @@ def test_what_is_said_of_freezing_from_scratch_is_what_its_records_show():
     assert "{:.2f} against {:.2f} (one seed)".format(*best) in text
 
 
+def test_what_is_said_of_the_demos_settings_is_what_their_records_show():
+    settings = ROOT / "results/quickstart-settings"
+    rates: dict[str, dict[float, float]] = {}
+    for record in load_records([settings / "rate"]):
+        rates.setdefault(record.config.method.name, {})[record.config.optim.lr] = record.result.loss
+    assert len(rates) == 4
+    assert all(len(losses) == 5 and min(losses, key=losses.__getitem__) == 6e-3 for losses in rates.values())
+
+    first: dict[str, list[str]] = {}
+    for record in sorted(load_records([settings / "first"]), key=lambda record: record.config.seed):
+        first.setdefault(record.config.method.name, []).append(f"{record.result.measures['perplexity']:.2f}")
+    said = " ".join((ROOT / "docs/findings.md").read_text(encoding="utf-8").split())
+    for name in ("oelm-lowrank", "baseline+shift+gain"):
+        assert "{}, {} and {}".format(*first[name]) in said
+
+    pairs: dict[tuple[str, float, int], dict[int, float]] = {}
+    for record in load_records([settings / "warmup"]):
+        of = (record.config.method.name, record.config.optim.lr, record.config.seed)
+        pairs.setdefault(of, {})[record.config.optim.warmup_steps] = record.result.loss
+    assert len(pairs) == 12
+    assert all(losses[80] < losses[20] for losses in pairs.values())
+
+
 def test_what_is_said_of_the_confirmation_is_what_its_records_show(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     from fill_readme import report_of
