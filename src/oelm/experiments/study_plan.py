@@ -82,20 +82,28 @@ def plan_study(file: StudyFile, out: Path, tokens: Path, only: Sequence[str] = (
 
 
 def matmul_flops_per_second(width: int, seconds: float = 0.5) -> float:
-    """How fast this machine multiplies matrices of a model's size, on all its cores or its first GPU."""
+    """How fast this machine multiplies matrices of a model's size, on its first GPU or on all its cores.
+
+    A study is often planned while another one runs: cores are timed by what one thread computes in a second of its own.
+    """
     import torch
 
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    tokens = 2048
+    on_gpu, threads, tokens = torch.cuda.is_available(), torch.get_num_threads(), 2048
+    clock, places = (time.perf_counter, 1) if on_gpu else (time.thread_time, cores())
+    device = "cuda" if on_gpu else "cpu"
     a, b = torch.randn(tokens, width, device=device), torch.randn(width, 4 * width, device=device)
-    done, began = 0, time.perf_counter()
-    while time.perf_counter() - began < seconds:
-        for _ in range(10):
-            a @ b
-        if device == "cuda":
-            torch.cuda.synchronize()
-        done += 10
-    return done * 2 * tokens * width * 4 * width / (time.perf_counter() - began)
+    torch.set_num_threads(1)
+    try:
+        done, began = 0, clock()
+        while clock() - began < seconds:
+            for _ in range(10):
+                a @ b
+            if on_gpu:
+                torch.cuda.synchronize()
+            done += 10
+        return places * done * 2 * tokens * width * 4 * width / (clock() - began)
+    finally:
+        torch.set_num_threads(threads)
 
 
 def estimated_seconds(flops: float, matmul_flops: float) -> float:
