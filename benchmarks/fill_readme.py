@@ -263,12 +263,13 @@ def _label(axes: Any, place: str, rows: list[Priced], colour: str, *, right: boo
         axes.annotate(row.method, at, (offset, -2), textcoords="offset points", fontsize=7, ha=side, color=colour)
 
 
-PROBES = {"retrieval": "30-pair retrieval", "induction-1": "one hop"}
+PROBES = {"retrieval": "30-pair retrieval", "induction-1": "one hop", "induction-2": "two hops"}
+"""Data of results/probes and results/induction-2, and their heads in the table."""
 
 
 def probes() -> str:
     """Exact answers of every arm in every probe, mean over seeds, beside what was published."""
-    groups = {group.data: group for group in report_of("probes").groups}
+    groups = {group.data: group for study in ("probes", "induction-2") for group in report_of(study).groups}
     found = {data: {row.arm.label: row for row in groups[data].findings} for data in PROBES}
     lines = [
         "| method | control | " + " | ".join(f"{words} | points to control, 95 %" for words in PROBES.values()) + " |",
@@ -307,7 +308,15 @@ FILES = (
     ),
 )
 ONLY_TABLE = " (the table)"
-PAGES = ("quickstart", "tinystories", "sst2-confirmation", "smollm2", "confirmation/docs-small", "probes")
+PAGES = (
+    "quickstart",
+    "tinystories",
+    "sst2-confirmation",
+    "smollm2",
+    "confirmation/docs-small",
+    "probes",
+    "induction-2",
+)
 """Studies below results/ whose whole page stands in docs/pages."""
 
 

@@ -6,11 +6,12 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
 import oelm
-from oelm.config.methods import parse_method
+from oelm.config.methods import control_of, parse_method
 from oelm.config.request import TrainRequest, model_config
 from oelm.data.stories import story
 from oelm.model.ledger import count_flops
@@ -262,6 +263,23 @@ def test_what_is_said_of_the_answers_is_what_they_are(monkeypatch):
     assert ratios["repeated-tokens: look at the same token"] == pytest.approx(9, abs=0.5)
     assert ratios["stories: repeated four-token phrases"] > 1.5
     assert ratios["blimp: right choices"] == pytest.approx(1, abs=0.02)
+
+
+def test_what_is_said_of_two_hops_is_what_their_records_show():
+    text = " ".join((ROOT / "docs/findings.md").read_text(encoding="utf-8").split())
+    shares: dict[str, list[float]] = {}
+    early: dict[bool, list[float]] = {True: [], False: []}
+    for record in sorted(load_records([ROOT / "results/induction-2"]), key=lambda record: record.config.seed):
+        name, losses = record.config.method.name, [point.loss for point in record.curve]
+        shares.setdefault(name, []).append(100 * record.result.measures["probe_accuracy"])
+        if name != "blind":
+            early[control_of(record.config.method) != "baseline"].append(losses[0])
+    assert [len(values) for values in shares.values()] == [3] * 8
+    for name in ("baseline", "oelm", "oelm-random-matched"):
+        assert "{:.1f}, {:.1f} and {:.1f} %".format(*shares.pop(name)) in text
+    assert f"about {fmean(shares.pop('blind')):.0f} % here" in text
+    assert all(round(value, 1) == 100.0 for values in shares.values() for value in values)
+    assert f"at most {max(early[True]):.2f} after 1,000 steps, the others at least {min(early[False]):.2f}" in text
 
 
 def test_flop_shares_are_the_ledgers():
