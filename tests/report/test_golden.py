@@ -17,7 +17,7 @@ from oelm.report.write_json import as_json
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = Path(__file__).parent / "golden"
-STUDIES = ("tinystories", "sst2", "original")
+STUDIES = ("quickstart", "tinystories", "sst2", "original")
 
 
 @cache
