@@ -8,7 +8,7 @@ import pytest
 from builders import SMALL, bold_model
 from oelm.config.evaluated import EvaluationFile, EvaluationRequest, Suite, SuiteResult
 from oelm.config.measure import Better, Bilingual, CompareScale, Measure
-from oelm.config.record import Environment, Record
+from oelm.config.record import Record
 from oelm.data.tokenizer import byte_tokenizer
 from oelm.evaluate import suites
 from oelm.evaluate.answer import Answer, evaluation
@@ -46,13 +46,11 @@ def answered(record: Record, step: int) -> Record:
         step=step,
     )
     answers = suites.evaluate(model, EvaluationRequest(suites=(Suite.PROBES,), sequences=7))
-    environment = Environment(oelm="0", python="3", torch="2", device="cpu", threads=1, git_commit=None, git_dirty=None)
     file = EvaluationFile(
         model="toy",
         digest="0",
         fingerprint=record.fingerprint,
         results=tuple(answer.result for answer in answers),
-        environment=environment,
     )
     return EvaluationFile.model_validate_json(file.model_dump_json()).in_record(record)
 

@@ -16,6 +16,7 @@ from oelm.experiments.trained_run import export_run
 from oelm.report.groups import build_report
 from oelm.report.record_files import load_records
 from oelm.report.write_markdown import as_markdown
+from oelm.train.provenance import environment
 from train.processes import started
 from train.toys import CPU, tiny_config, tokens, toy_text, trained
 
@@ -103,6 +104,20 @@ def test_a_second_evaluation_adds_to_the_first(runs: dict[str, Path], tmp_path: 
     asked(runs["oelm-core"], out=tmp_path)
     written = EvaluationFile.model_validate_json((tmp_path / EVALUATION_FILE).read_text())
     assert [result.suite for result in written.results] == [Suite.LIKELIHOOD]
+
+
+def test_an_answer_keeps_the_environment_that_gave_it(
+    runs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that is added to later does not speak for what was asked before."""
+    here = environment(CPU)
+    for commit, suite in (("a" * 40, Suite.ATTENTION), ("b" * 40, Suite.LIKELIHOOD)):
+        at_commit = here.model_copy(update={"git_commit": commit})
+        monkeypatch.setattr("oelm.experiments.evaluated_model.environment", lambda _, at=at_commit: at)
+        asked(runs["baseline"], out=tmp_path, suites=(suite,))
+    written = EvaluationFile.model_validate_json((tmp_path / EVALUATION_FILE).read_text())
+    commits = {each.suite: each.environment.git_commit for each in written.results if each.environment}
+    assert commits == {Suite.ATTENTION: "a" * 40, Suite.LIKELIHOOD: "b" * 40}
 
 
 def test_what_cannot_be_asked_is_refused(runs: dict[str, Path], tmp_path: Path) -> None:

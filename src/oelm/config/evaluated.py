@@ -108,6 +108,8 @@ class SuiteResult(Settings):
     settings: dict[str, int | float | str] = Field(default_factory=dict)
     parts: tuple[Part, ...] = ()
     samples: tuple[Sample, ...] = ()
+    environment: Environment | None = None
+    """In which it was asked; None where that was not kept."""
 
 
 class PairedDifference(Settings):
@@ -135,7 +137,6 @@ class EvaluationFile(Settings):
     """What was asked, the newest last."""
     results: tuple[SuiteResult, ...]
     paired: tuple[PairedDifference, ...] = ()
-    environment: Environment
 
     def taking_up(self, earlier: "EvaluationFile | None") -> "EvaluationFile":
         """With what an earlier file of the same model holds and this one does not; of another model, nothing."""

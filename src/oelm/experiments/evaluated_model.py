@@ -104,7 +104,7 @@ def evaluate_models(
 ) -> Iterator[tuple[EvaluationFile, Path]]:
     """Ask every model, pair each with the first, and write its `eval.json`: in its own folder, or below `out`."""
     first: tuple[str, list[Answer]] | None = None
-    judge = open_model(request.judge).model if request.judge else None
+    judge, asked_in = open_model(request.judge).model if request.judge else None, environment(runtime)
     if judge is not None:
         nn.Module.to(judge.module, runtime.device).eval()
     for source in sources:
@@ -120,9 +120,8 @@ def evaluate_models(
             digest=opened.digest,
             fingerprint=opened.fingerprint,
             requests=(asked.without_places(),),
-            results=tuple(answer.result for answer in answers),
+            results=tuple(answer.result.model_copy(update={"environment": asked_in}) for answer in answers),
             paired=tuple(pairs),
-            environment=environment(runtime),
         )
         make_folder(target.parent)
         write_text(target, found.taking_up(_earlier(target)).model_dump_json(indent=2) + "\n")
