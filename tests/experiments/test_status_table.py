@@ -3,20 +3,19 @@
 from io import StringIO
 from pathlib import Path
 
-from rich.console import Console
-
+from oelm.base.console import Console
 from oelm.experiments.ownership import Claim
 from oelm.experiments.run_status import RunStatus, Status, status_of
-from oelm.experiments.tables import status_table
+from oelm.experiments.tables import StatusTable
 from oelm.train.folder import RunFolder
 from train.toys import trained
 
 from .toy_studies import toy_run
 
 
-def shown(run_status: RunStatus) -> list[str]:
+def shown(run_status: RunStatus, width: int = 200) -> list[str]:
     printed = StringIO()
-    Console(width=200, file=printed).print(status_table([run_status]))
+    Console(width=width, file=printed).print(StatusTable([run_status]))
     return [line for line in printed.getvalue().splitlines() if line.strip()]
 
 
@@ -64,3 +63,20 @@ def test_a_running_run_shows_its_device_and_its_use(tmp_path: Path) -> None:
         line = shown(status_of(run))[-1]
     assert "93 %, 21 GB" in line
     assert "1 h 30 min" in line
+
+
+def test_a_narrow_terminal_shows_whole_names_and_fewer_columns(tmp_path: Path) -> None:
+    name = "baseline+shift+gain-lr0.004[b]"
+    run = toy_run(tmp_path, name, steps=20, validate_every=5)
+    trained(run.config, run.folder)
+    now = status_of(run)
+    everything = len(shown(now)[0].rstrip())
+    for width in (everything + 20, 80, 64):
+        heading, _, line = shown(now, width)
+        assert name in line
+        assert "finished" in line
+        assert "20/20" in line
+        assert f"{now.measures['perplexity']:.2f}" in line
+        assert "\u2026" not in heading + line, "nothing is cut off"
+        assert max(map(len, (heading.rstrip(), line.rstrip()))) <= width
+    assert len(shown(now, 30)) > 3, "where even the needed ones do not fit, names are folded"

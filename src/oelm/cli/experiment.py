@@ -19,7 +19,6 @@ from oelm.cli.locations import RUNS, TOKENS
 
 if TYPE_CHECKING:
     from rich.console import Group
-    from rich.table import Table
 
     from oelm.experiments.matrix import StudyRun
     from oelm.experiments.run_study import Finished
@@ -388,13 +387,13 @@ def _status(plans: Sequence["StudyPlan"]) -> "Group":
 
     from oelm.experiments.launchers import left_in_queue
     from oelm.experiments.run_status import status_of
-    from oelm.experiments.tables import status_table, summary
+    from oelm.experiments.tables import StatusTable, summary
 
-    parts: list[Text | Table] = []
+    parts: list[Text | StatusTable] = []
     for each in plans:
         queued = left_in_queue([planned.folder for planned in each.runs]).values()
         rows = [status_of(planned, queued) for planned in each.runs]
-        parts += [Text.assemble((each.name, "bold"), f": {summary(rows)}"), status_table(rows)]
+        parts += [Text.assemble((each.name, "bold"), f": {summary(rows)}"), StatusTable(rows)]
         failed = [row for row in rows if row.reason and row.status == "failed"]
         parts += [Text.assemble((row.run.name, "red"), f": {row.reason}") for row in failed]
     return Group(*parts)

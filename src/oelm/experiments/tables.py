@@ -3,10 +3,13 @@
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -33,6 +36,10 @@ _SILENT_SECONDS = 60.0
 _MANY = 100
 """Runs beyond which their lines are one row of the table (each row of its own takes a millisecond and a half), and a
 column in which there is nothing is left out."""
+_LEAST_NEEDED = ("loss", "best", "tokens/s", "device", "elapsed")
+"""What a narrow terminal does without, this first."""
+_Columns = dict[str, tuple[str, ...]]
+"""The cells of a table by their heading."""
 _NOTHING = "-"
 
 
@@ -145,21 +152,53 @@ def _mean(records: Sequence[Record], measure: Measure, theirs: Record | None) ->
     return measure.written(fmean(values[measure.name] for values in measured))
 
 
-def status_table(rows: Sequence[RunStatus]) -> Table:
-    """Every run: its state, how good it is and was at best, how long it takes, what it runs on and how busy that is."""
-    measure, many = rows[0].run.measure.title.english, len(rows) > _MANY
-    headings = ("run", "state", "step", "loss", measure, "best", "tokens/s", "left", "elapsed", "device")
-    lines = [(row.run.name, _state(row), *progress(row)) for row in rows]
-    columns = list(zip(headings, zip(*lines, strict=True), strict=True))
-    if many:
-        columns = [(heading, ("\n".join(cells),)) for heading, cells in columns if any(cells)]
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    for heading, _ in columns:
-        justify: Literal["left", "right"] = "left" if heading in ("run", "state", "device") else "right"
-        table.add_column(heading, justify=justify, overflow="fold" if heading == "run" else "ellipsis", no_wrap=many)
-    for line in zip(*(cells for _, cells in columns), strict=True):
-        table.add_row(line[0], Text.from_markup(line[1]), *line[2:])
-    return table
+@dataclass(frozen=True)
+class StatusTable:
+    """Every run: its state, how good it is and was at best, how long it takes, what it runs on and how busy that is.
+
+    A terminal that is too narrow for all of it shows whole names and fewer columns.
+    """
+
+    rows: Sequence[RunStatus]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Rich asks for it, and says how much room there is."""
+        many = len(self.rows) > _MANY
+        columns = _fitting(self._columns(), options.max_width, without_empty=many)
+        if many:
+            columns = {heading: ("\n".join(cells),) for heading, cells in columns.items()}
+        table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+        for heading in columns:
+            justify: Literal["left", "right"] = "left" if heading in ("run", "state", "device") else "right"
+            overflow: Literal["fold", "ellipsis"] = "fold" if heading == "run" else "ellipsis"
+            table.add_column(heading, justify=justify, overflow=overflow, no_wrap=many)
+        for line in zip(*columns.values(), strict=True):
+            table.add_row(line[0], Text.from_markup(line[1]), *line[2:])
+        yield table
+
+    def _columns(self) -> _Columns:
+        measure = self.rows[0].run.measure.title.english
+        headings = ("run", "state", "step", "loss", measure, "best", "tokens/s", "left", "elapsed", "device")
+        lines = [(row.run.name, _state(row), *progress(row)) for row in self.rows]
+        return dict(zip(headings, zip(*lines, strict=True), strict=True))
+
+
+def _fitting(columns: _Columns, width: int, *, without_empty: bool) -> _Columns:
+    """As many as the width has room for: those in which there is nothing go first, then the least needed."""
+    empty = [heading for heading, cells in columns.items() if not any(cells)]
+    if without_empty:
+        columns = {heading: cells for heading, cells in columns.items() if heading not in empty}
+    for heading in (*empty, *_LEAST_NEEDED):
+        if _width(columns) <= width:
+            break
+        columns = {each: cells for each, cells in columns.items() if each != heading}
+    return columns
+
+
+def _width(columns: _Columns) -> int:
+    """What a table takes that cuts nothing off: two blanks between columns, one at each edge."""
+    shown = {**columns, "state": tuple(Text.from_markup(cell).plain for cell in columns["state"])}
+    return sum(2 + max(map(cell_len, (heading, *cells))) for heading, cells in shown.items())
 
 
 def _state(row: RunStatus) -> str:
