@@ -14,7 +14,11 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 # Tests start many small processes: one thread each, as many at once as there are cores.
-TEST_ENV := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
+TEST_ENV := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 \
+	TORCHINDUCTOR_COMPILE_THREADS=1 TORCHINDUCTOR_CACHE_DIR=$(CURDIR)/$(VENV)/inductor
+# They write, sync and delete thousands of small files: in memory, where two gigabytes of it are free for that.
+SHM := /dev/shm
+IN_MEMORY := $(shell [ -w $(SHM) ] && df -Pm $(SHM) | awk 'NR == 2 && $$4 > 2000 { print "TMPDIR=$(SHM)" }')
 
 .PHONY: demo test test-core test-browser test-engines lint fuzz faults soak startup simulations bench results docs clean
 
@@ -22,11 +26,11 @@ demo: $(VENV)/.ready
 	$(BIN)/oelm quickstart
 
 test: lint
-	$(TEST_ENV) $(BIN)/python -m pytest -n auto --dist worksteal -m "not browser and not slurm and not ray"
+	$(TEST_ENV) $(IN_MEMORY) $(BIN)/python -m pytest -n auto --dist worksteal -m "not browser and not slurm and not ray"
 	$(TEST_ENV) $(BIN)/python -m pytest -n auto --dist worksteal -m browser
 
 test-core: lint
-	$(TEST_ENV) $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
+	$(TEST_ENV) $(IN_MEMORY) $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
 
 test-engines: $(VENV)/.ready-dev
 	$(TEST_ENV) $(BIN)/python -m pytest -m "slurm or ray"
