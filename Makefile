@@ -16,9 +16,10 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # Tests start many small processes: one thread each, as many at once as there are cores.
 TEST_ENV := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 \
 	TORCHINDUCTOR_COMPILE_THREADS=1 TORCHINDUCTOR_CACHE_DIR=$(CURDIR)/$(VENV)/inductor
-# They write, sync and delete thousands of small files: in memory, where two gigabytes of it are free for that.
+# They write, sync and delete thousands of small files: in memory, where two gigabytes are free and programs may start.
 SHM := /dev/shm
-IN_MEMORY := $(shell [ -w $(SHM) ] && df -Pm $(SHM) | awk 'NR == 2 && $$4 > 2000 { print "TMPDIR=$(SHM)" }')
+IN_MEMORY := $(shell [ -w $(SHM) ] && ! grep -qs ' $(SHM) .*noexec' /proc/mounts && \
+	df -Pm $(SHM) | awk 'NR == 2 && $$4 > 2000 { print "TMPDIR=$(SHM)" }')
 
 .PHONY: demo test test-core test-browser test-engines lint fuzz faults soak startup simulations bench results docs clean
 
