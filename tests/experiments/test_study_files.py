@@ -20,7 +20,7 @@ from oelm.experiments.matrix import StudyRun, StudyRuns
 from oelm.experiments.resolving import resolve_for_plan, training_set
 from oelm.experiments.study import Study, StudyFile
 from oelm.experiments.study_plan import planned_counts
-from oelm.report.arms import differing_settings
+from oelm.report.arms import choose_control, differing_settings, is_of_method, planned_arms
 from oelm.report.confounds import planned_confounds
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -210,19 +210,22 @@ def test_a_fair_study_treats_all_arms_alike(name: str) -> None:
     assert len({run.config.model_copy(update=same).model_dump_json() for run in final}) == 1
 
 
-def test_the_small_versions_of_the_follow_ups_share_one_set_of_baseline_runs() -> None:
-    """Equal fingerprints but for the learning rate, which each study chooses by the same rule."""
-    found = set()
-    for name in ("freeze-ratios", "unfreezing", "sizes", "layer-lr", "warmup"):
-        assert study(f"cpu/{name}").tuning == study("cpu/sizes").tuning
-        wanted = [
-            run.config
-            for run in planned(f"cpu/{name}")[1]
-            if (run.config.method.name, run.config.model.width, run.config.optim.warmup_steps) == ("baseline", 128, 30)
-        ]
-        assert [config.seed for config in wanted] == [0, 1, 2]
-        found |= {config.fingerprint for config in wanted}
-    assert len(found) == 3
+def test_the_small_version_of_the_follow_ups_asks_all_of_them_of_one_set_of_baseline_runs() -> None:
+    methods = {arm.method for arm in study("cpu/open-questions").arms}
+    for name in ("freeze-ratios", "layer-lr"):
+        asked = {arm.method for arm in study(f"followups/{name}").arms}
+        assert asked - {"oelm+freeze=0.075"} <= methods, name  # Q/K only: `oelm` under the original's name
+    arms = planned_arms([run.config for run in planned("cpu/open-questions")[1]])
+    assert len(arms) == len(study("cpu/open-questions").arms)
+    for arm in arms:
+        control = choose_control(arm, arms)
+        if control is None:
+            assert arm.method.name == "baseline"
+        else:
+            same = [path for path in differing_settings(arm.config, control.config) if not is_of_method(path)]
+            assert same == [], arm.label
+            fair = control_of(arm.method)
+            assert control.method.name == ("baseline" if fair == arm.method.name else fair)
 
 
 # --- counts ------------------------------------------------------------------------------------------------------
