@@ -131,7 +131,7 @@ def ways_to_finetune() -> str:
 
 @dataclass(frozen=True)
 class Screened:
-    """A method of the screening: one seed, several learning rates."""
+    """A method with one seed at several learning rates."""
 
     by_rate: dict[float, Record]
 
@@ -148,33 +148,64 @@ class Screened:
         own, other = (min(row.by_rate[rate].result.loss for rate in common) for row in (self, control))
         return math.exp(own - other)
 
+    @property
+    def best(self) -> float:
+        """The lowest loss."""
+        return min(record.result.loss for record in self.by_rate.values())
+
+
+def by_method(*folders: str) -> dict[str, Screened]:
+    """The runs of some folders below results/."""
+    found: dict[str, dict[float, Record]] = {}
+    for record in load_records([RESULTS / folder for folder in folders]):
+        found.setdefault(record.config.method.name, {})[record.config.optim.lr] = record
+    return {name: Screened(by_rate) for name, by_rate in found.items()}
+
+
+def rates_and_cells(found: dict[str, Screened]) -> tuple[list[float], dict[str, list[str]]]:
+    """All rates in order, and the perplexity of every method at each."""
+    rates = sorted({rate for row in found.values() for rate in row.by_rate})
+    cells = {
+        name: [f"{math.exp(row.by_rate[rate].result.loss):.2f}" if rate in row.by_rate else "" for rate in rates]
+        for name, row in found.items()
+    }
+    return rates, cells
+
+
+def stronger_controls() -> str:
+    """What half-length runs of one seed say of baselines that are helped, beside the arm that they are held against."""
+    found = by_method("confirmation/docs-small/tuning", "confirmation/docs-controls/tuning")
+    rates, cells = rates_and_cells(found)
+    arm = found["oelm-lowrank"].best
+    lines = [
+        f"| method | {' | '.join(f'at {rate:g}' for rate in rates)} | best, to `oelm-lowrank` |",
+        f"|---|{'---:|' * len(rates)}---:|",
+    ]
+    for name, row in sorted(found.items(), key=lambda row: -row[1].best):
+        lines.append(f"| `{name}` | {' | '.join(cells[name])} | ×{math.exp(row.best - arm):.3f} |")
+    return "\n".join(lines)
+
 
 def screened() -> dict[str, Screened]:
     """Finished runs of the screening by method, the least trained Q/K weights first."""
-    found: dict[str, dict[float, Record]] = {}
-    for record in load_records([RESULTS / "screening" / "tinystories"]):
-        found.setdefault(record.config.method.name, {})[record.config.optim.lr] = record
-    rows = {name: Screened(by_rate) for name, by_rate in found.items()}
+    rows = by_method("screening/tinystories")
     return dict(sorted(rows.items(), key=lambda row: (row[1].record.counts.trained_query_key_share or 0.0, row[0])))
 
 
 def screening() -> str:
     """Every arm of the screening beside the control that carries the same extras, at their best rates."""
     found = screened()
-    rates = sorted({rate for row in found.values() for rate in row.by_rate})
+    rates, cells = rates_and_cells(found)
     lines = [
         f"| method | Q/K weights trained | {' | '.join(f'at {rate:g}' for rate in rates)} | to its control | FLOPs |",
         f"|---|---:|{'---:|' * len(rates)}---:|---:|",
     ]
     for name, row in found.items():
         control = found.get(control_of(parse_method(name)))
-        perplexities = [
-            f"{math.exp(row.by_rate[rate].result.loss):.2f}" if rate in row.by_rate else "" for rate in rates
-        ]
         ratio = None if control is None or control is row else row.ratio(control)
         share, flops = row.record.counts.trained_query_key_share or 0.0, row.record.flops
         needed = f"{1 - (flops.saved_share if flops else 0.0):.3f}"
-        shown = [f"{100 * share:.1f} %", *perplexities, "" if ratio is None else f"{ratio:.3f}", needed]
+        shown = [f"{100 * share:.1f} %", *cells[name], "" if ratio is None else f"{ratio:.3f}", needed]
         lines.append(f"| `{name}` | {' | '.join(shown)} |")
     return "\n".join(lines)
 
@@ -287,7 +318,7 @@ def probes() -> str:
 def _points(row: Finding) -> str:
     if row.estimate is None or row.estimate.ends is None:
         return ""
-    return f"{row.estimate.value:+.1f} ({row.estimate.ends[0]:+.1f} to {row.estimate.ends[1]:+.1f})"
+    return f"{row.estimate.value:+z.1f} ({row.estimate.ends[0]:+z.1f} to {row.estimate.ends[1]:+z.1f})"
 
 
 TABLES: dict[str, Callable[[], str]] = {

@@ -1,5 +1,6 @@
 """The README's commands and code run as written, and its numbers are those of the committed records."""
 
+import math
 import os
 import re
 import shlex
@@ -237,7 +238,7 @@ def test_what_is_said_of_the_demos_settings_is_what_their_records_show():
 
 def test_what_is_said_of_the_confirmation_is_what_its_records_show(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    from fill_readme import report_of
+    from fill_readme import by_method, report_of
 
     (group,) = report_of("confirmation/docs-small").groups
     (primary,) = (row for row in group.findings if row.stands_alone)
@@ -249,6 +250,10 @@ def test_what_is_said_of_the_confirmation_is_what_its_records_show(monkeypatch):
         assert figures in " ".join((ROOT / name).read_text(encoding="utf-8").split()), name
     rates = [arm.config.optim.lr for arm in (primary.arm, primary.control)]
     assert rates == pytest.approx([1.2e-2, 3.5e-3], rel=0.05)  # as choosing.md and findings.md say
+    trials = by_method("confirmation/docs-small/tuning")
+    half = f"×{math.exp(trials['oelm-lowrank'].best - trials['baseline+shift+gain'].best):.3f}"
+    for name in ("README.md", "docs/choosing.md", "docs/findings.md"):
+        assert half in (ROOT / name).read_text(encoding="utf-8"), name
 
 
 def test_what_is_said_of_the_answers_is_what_they_are(monkeypatch):
@@ -268,21 +273,53 @@ def test_what_is_said_of_the_answers_is_what_they_are(monkeypatch):
     assert ratios["blimp: right choices"] == pytest.approx(1, abs=0.02)
 
 
+def _answers(folder: str) -> dict[tuple[str, int, float], list[float]]:
+    """Exact answers in per cent by seed, for each method, depth and rate."""
+    found: dict[tuple[str, int, float], list[float]] = {}
+    for record in sorted(load_records([ROOT / "results" / folder]), key=lambda record: record.config.seed):
+        place = record.config.method.name, record.config.model.layers, record.config.optim.lr
+        found.setdefault(place, []).append(round(100 * record.result.measures["probe_accuracy"], 1))
+    return found
+
+
 def test_what_is_said_of_two_hops_is_what_their_records_show():
     text = " ".join((ROOT / "docs/findings.md").read_text(encoding="utf-8").split())
-    shares: dict[str, list[float]] = {}
-    early: dict[bool, list[float]] = {True: [], False: []}
-    for record in sorted(load_records([ROOT / "results/induction-2"]), key=lambda record: record.config.seed):
-        name, losses = record.config.method.name, [point.loss for point in record.curve]
-        shares.setdefault(name, []).append(100 * record.result.measures["probe_accuracy"])
-        if name != "blind":
-            early[control_of(record.config.method) != "baseline"].append(losses[0])
+    shares = {name: values for (name, layers, _), values in _answers("induction-2").items() if layers == 4}
     assert [len(values) for values in shares.values()] == [3] * 8
+    assert f"`blind` answers about {fmean(shares.pop('blind')):.0f} %" in text
+    assert all(values == [100.0] * 3 for values in shares.values())
+    records = load_records([ROOT / "results/induction-2"])
+    minutes = [record.timing.wall_seconds / 60 for record in records]
+    assert f"{min(minutes):.0f} to {max(minutes):.0f} minutes of one thread" in text
+    assert max(minutes) <= 15
+    early = {
+        name: sorted(record.curve[0].loss for record in records if record.config.method.name == name)
+        for name in ("baseline", "oelm")
+    }
+    said = (
+        f"the loss of `oelm` is at least {early['oelm'][0]:.2f} with every seed, that of two of three plain baselines"
+    )
+    assert f"{said} at most {early['baseline'][1]:.2f}" in text
+
+
+def test_what_is_said_of_two_hops_with_three_layers_is_what_their_records_show():
+    text = " ".join((ROOT / "docs/findings.md").read_text(encoding="utf-8").split())
+    shares = {name: values for (name, *_), values in _answers("induction-2-settings/three-layers").items()}
+    assert [len(values) for values in shares.values()] == [3] * 8
+    del shares["blind"]
     for name in ("baseline", "oelm", "oelm-random-matched"):
         assert "{:.1f}, {:.1f} and {:.1f} %".format(*shares.pop(name)) in text
-    assert f"about {fmean(shares.pop('blind')):.0f} % here" in text
-    assert all(round(value, 1) == 100.0 for values in shares.values() for value in values)
+    assert all(values == [100.0] * 3 for values in shares.values())
+    early: dict[bool, list[float]] = {True: [], False: []}
+    for record in load_records([ROOT / "results/induction-2-settings/three-layers"]):
+        if not record.config.method.blind:
+            early[control_of(record.config.method) != "baseline"].append(record.curve[0].loss)
     assert f"at most {max(early[True]):.2f} after 1,000 steps, the others at least {min(early[False]):.2f}" in text
+
+    pilot = _answers("induction-2-settings/depth-and-rate")
+    low, high = (pilot["baseline", 3, rate] for rate in (2e-3, 4e-3))
+    assert "reach {:.1f} and {:.1f} % at 2e-3, {:.1f} and {:.1f} % at 4e-3".format(*low, *high) in text
+    assert all(pilot["baseline", 4, rate] == [100.0, 100.0] for rate in (2e-3, 4e-3))
 
 
 def test_flop_shares_are_the_ledgers():
