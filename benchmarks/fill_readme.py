@@ -324,6 +324,7 @@ def _points(row: Finding) -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "the probes": probes,
     "the screening": screening,
+    "stronger controls": stronger_controls,
     "what the confirmed models answer": lambda: answers(report_of("confirmation/docs-small")),
     "where their loss differs": loss_by_part,
     "ways to fine-tune": ways_to_finetune,

@@ -250,10 +250,13 @@ def test_what_is_said_of_the_confirmation_is_what_its_records_show(monkeypatch):
         assert figures in " ".join((ROOT / name).read_text(encoding="utf-8").split()), name
     rates = [arm.config.optim.lr for arm in (primary.arm, primary.control)]
     assert rates == pytest.approx([1.2e-2, 3.5e-3], rel=0.05)  # as choosing.md and findings.md say
-    trials = by_method("confirmation/docs-small/tuning")
-    half = f"×{math.exp(trials['oelm-lowrank'].best - trials['baseline+shift+gain'].best):.3f}"
-    for name in ("README.md", "docs/choosing.md", "docs/findings.md"):
-        assert half in (ROOT / name).read_text(encoding="utf-8"), name
+    trials = by_method("confirmation/docs-small/tuning", "confirmation/docs-controls/tuning")
+    for control in ("baseline+shift+gain", "baseline+shift+norm"):
+        half = f"×{math.exp(trials['oelm-lowrank'].best - trials[control].best):.3f}"
+        for name in ("README.md", "docs/choosing.md", "docs/findings.md"):
+            assert half in (ROOT / name).read_text(encoding="utf-8"), name
+    start = f"×{math.exp(trials['oelm-lowrank'].best - trials['frame-trained+shift+gain'].best):.3f}"
+    assert f"come as near: {start}" in " ".join((ROOT / "docs/findings.md").read_text(encoding="utf-8").split())
 
 
 def test_what_is_said_of_the_answers_is_what_they_are(monkeypatch):
