@@ -18,8 +18,10 @@ TEST_ENV := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 \
 	TORCHINDUCTOR_COMPILE_THREADS=1 TORCHINDUCTOR_CACHE_DIR=$(CURDIR)/$(VENV)/inductor
 # They write, sync and delete thousands of small files: in memory, where two gigabytes are free and programs may start.
 SHM := /dev/shm
-IN_MEMORY := $(shell [ -w $(SHM) ] && ! grep -qs ' $(SHM) .*noexec' /proc/mounts && \
-	df -Pm $(SHM) | awk 'NR == 2 && $$4 > 2000 { print "TMPDIR=$(SHM)" }')
+SCRATCH := $(shell [ -w $(SHM) ] && ! grep -qs ' $(SHM) .*noexec' /proc/mounts && \
+	df -Pm $(SHM) | awk 'NR == 2 && $$4 > 2000 { print "$(SHM)" }')
+PYTEST := scratch=$$(mktemp -d $(or $(SCRATCH),/tmp)/oelm-tests-XXXXXX) && trap 'rm -rf $$scratch' EXIT INT TERM && \
+	TMPDIR=$$scratch $(TEST_ENV) $(BIN)/python -m pytest -n auto --dist worksteal
 
 .PHONY: demo test test-core test-browser test-engines lint fuzz faults soak startup simulations bench results docs clean
 
@@ -27,11 +29,11 @@ demo: $(VENV)/.ready
 	$(BIN)/oelm quickstart
 
 test: lint
-	$(TEST_ENV) $(IN_MEMORY) $(BIN)/python -m pytest -n auto --dist worksteal -m "not browser and not slurm and not ray"
+	$(PYTEST) -m "not browser and not slurm and not ray"
 	$(TEST_ENV) $(BIN)/python -m pytest -n auto --dist worksteal -m browser
 
 test-core: lint
-	$(TEST_ENV) $(IN_MEMORY) $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
+	$(PYTEST) -m "not slow"
 
 test-engines: $(VENV)/.ready-dev
 	$(TEST_ENV) $(BIN)/python -m pytest -m "slurm or ray"
