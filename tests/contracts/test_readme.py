@@ -256,7 +256,7 @@ def test_what_is_said_of_the_confirmation_is_what_its_records_show(monkeypatch):
         for name in ("README.md", "docs/choosing.md", "docs/findings.md"):
             assert half in (ROOT / name).read_text(encoding="utf-8"), name
     start = f"×{math.exp(trials['oelm-lowrank'].best - trials['frame-trained+shift+gain'].best):.3f}"
-    assert f"come as near: {start}" in " ".join((ROOT / "docs/findings.md").read_text(encoding="utf-8").split())
+    assert f"come to {start}" in " ".join((ROOT / "docs/findings.md").read_text(encoding="utf-8").split())
 
 
 def test_what_is_said_of_the_answers_is_what_they_are(monkeypatch):
