@@ -20,7 +20,7 @@ TEST_ENV := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 \
 SHM := /dev/shm
 SCRATCH := $(shell [ -w $(SHM) ] && ! grep -qs ' $(SHM) .*noexec' /proc/mounts && \
 	df -Pm $(SHM) | awk 'NR == 2 && $$4 > 2000 { print "$(SHM)" }')
-PYTEST := scratch=$$(mktemp -d $(or $(SCRATCH),/tmp)/oelm-tests-XXXXXX) && trap 'rm -rf $$scratch' EXIT INT TERM && \
+PYTEST := scratch=$$(mktemp -d $(or $(SCRATCH),$(TMPDIR),/tmp)/oelm-tests-XXXXXX) && trap 'rm -rf $$scratch' EXIT INT TERM && \
 	TMPDIR=$$scratch $(TEST_ENV) $(BIN)/python -m pytest -n auto --dist worksteal
 
 .PHONY: demo test test-core test-browser test-engines lint fuzz faults soak startup simulations bench results docs clean

@@ -255,6 +255,10 @@ def test_what_is_said_of_the_confirmation_is_what_its_records_show(monkeypatch):
         half = f"×{math.exp(trials['oelm-lowrank'].best - trials[control].best):.3f}"
         for name in ("README.md", "docs/choosing.md", "docs/findings.md"):
             assert half in (ROOT / name).read_text(encoding="utf-8"), name
+    to_equipped, to_normed = (
+        trials[control].best - trials["oelm-lowrank"].best for control in ("baseline+shift+gain", "baseline+shift+norm")
+    )
+    assert 0 < to_normed < to_equipped / 2  # "more than half of the lead"
     start = f"×{math.exp(trials['oelm-lowrank'].best - trials['frame-trained+shift+gain'].best):.3f}"
     assert f"come to {start}" in " ".join((ROOT / "docs/findings.md").read_text(encoding="utf-8").split())
 

@@ -210,7 +210,8 @@ def test_a_fair_study_treats_all_arms_alike(name: str) -> None:
     assert len({run.config.model_copy(update=same).model_dump_json() for run in final}) == 1
 
 
-def test_the_small_version_of_the_follow_ups_asks_all_of_them_of_one_set_of_baseline_runs() -> None:
+def test_the_small_version_of_the_follow_ups_holds_every_arm_against_a_control_under_equal_settings() -> None:
+    """In one file, so that one set of baseline runs serves all questions."""
     methods = {arm.method for arm in study("cpu/open-questions").arms}
     for name in ("freeze-ratios", "layer-lr"):
         asked = {arm.method for arm in study(f"followups/{name}").arms}
@@ -222,8 +223,8 @@ def test_the_small_version_of_the_follow_ups_asks_all_of_them_of_one_set_of_base
         if control is None:
             assert arm.method.name == "baseline"
         else:
-            same = [path for path in differing_settings(arm.config, control.config) if not is_of_method(path)]
-            assert same == [], arm.label
+            differing = [path for path in differing_settings(arm.config, control.config) if not is_of_method(path)]
+            assert differing == [], arm.label
             fair = control_of(arm.method)
             assert control.method.name == ("baseline" if fair == arm.method.name else fair)
 
