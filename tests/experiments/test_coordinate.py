@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import time
 from collections import Counter
@@ -80,6 +81,17 @@ def test_finished_runs_are_skipped_and_a_failed_one_does_not_stop_the_others(tmp
     assert "/nowhere" in now.reason, "it failed before its first step"
 
 
+def test_a_study_goes_on_from_its_committed_records(tmp_path: Path) -> None:
+    """Of a finished run a repository keeps the record alone."""
+    runs = [toy_run(tmp_path, "committed", steps=2), toy_run(tmp_path, "new", seed=1, steps=2)]
+    trained(runs[0].config, tmp_path / "earlier")
+    runs[0].folder.mkdir()
+    shutil.copy(tmp_path / "earlier" / "record.json", runs[0].folder)
+    assert outcome_of(coordinator(runs, tmp_path)) == NOTHING
+    assert started_in(tmp_path) == ["new"]
+    assert RunFolder(runs[0].folder).config().fingerprint == runs[0].config.fingerprint
+
+
 @pytest.mark.slow
 def test_a_failed_run_is_not_repeated_by_the_other_coordinator_but_by_the_next(tmp_path: Path) -> None:
     runs = [toy_run(tmp_path, "long", **BRIEF), broken(toy_run(tmp_path, "broken", steps=2))]
@@ -90,8 +102,11 @@ def test_a_failed_run_is_not_repeated_by_the_other_coordinator_but_by_the_next(t
     assert started_in(tmp_path).count("broken") == 2
 
 
-def test_a_run_of_another_configuration_is_refused_before_anything_starts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("only_record", [False, True])
+def test_a_run_of_another_configuration_is_refused_before_anything_starts(tmp_path: Path, only_record: bool) -> None:
     trained(toy_run(tmp_path, "old", steps=2).config, tmp_path / "old")
+    if only_record:
+        RunFolder(tmp_path / "old").config_file.unlink()
     runs = [toy_run(tmp_path, "new", steps=2), toy_run(tmp_path, "old", steps=3)]
     with pytest.raises(CheckpointError, match=r"train\.steps is 2 there and 3 here"):
         bring_to_records(

@@ -219,6 +219,8 @@ def test_two_processes_per_run_through_torchrun(tmp_path: Path) -> None:
     ended = process.ended()
     assert ended.code == 2
     assert "oelm-seed0 stopped" in ended.out
+    assert "1 of 1 runs were stopped, as somebody asked" in ended.err
+    assert "correct the cause" not in ended.err
     state = RunFolder(run.folder).state()
     assert state is not None
     assert state.state is RunState.INTERRUPTED

@@ -129,8 +129,13 @@ def _show(selection: Selection, console: Console) -> None:
 
 def _require_all(outcome: Outcome, total: int, *, may_diverge: bool) -> None:
     lost = [*outcome.failed, *outcome.interrupted, *(() if may_diverge else outcome.diverged)]
+    names = ", ".join(run.name for run in lost)
+    if lost and len(lost) == len(outcome.interrupted):
+        raise CheckpointError(
+            f"{len(lost)} of {total} runs were stopped, as somebody asked, and have no record ({names})",
+            "run the same command again: they go on where they stopped",
+        )
     if lost:
-        names = ", ".join(run.name for run in lost)
         raise CheckpointError(
             f"{len(lost)} of {total} runs have no record ({names})",
             f"read {lost[0].folder / 'console.log'}, correct the cause and run the same command again",

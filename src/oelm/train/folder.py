@@ -88,7 +88,9 @@ class RunFolder:
         return max((int(path.name.removeprefix("step-")) for path in self.checkpoint_folder.glob("step-*")), default=0)
 
     def config(self) -> RunConfig:
-        """The resolved config."""
+        """The resolved config; where only the record was kept, as in a repository's results, the one inside it."""
+        if self.finished and not self.config_file.is_file():
+            return self.record().config
         return read_yaml(RunConfig, self.config_file)
 
     def record(self) -> Record:
