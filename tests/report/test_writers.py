@@ -123,6 +123,10 @@ def test_an_arm_without_control_is_explained() -> None:
     assert "Add runs of baseline+shift+gain / baseline with" in text
     alone = flowing(rendered(compare(make_arm("baseline+shift+gain", BASELINE_LOSSES))))
     assert "Add runs of baseline with" in alone, "not of itself"
+    control, arm = (make_arm(name, BASELINE_LOSSES) for name in ("baseline+shift+gain", "oelm-lowrank"))
+    pair = flowing(rendered(compare([*control, *arm])))
+    assert "of baseline+shift+gain: " in pair
+    assert "no control among these runs" not in pair, "it is one"
 
 
 def test_a_clean_report_names_no_confound() -> None:

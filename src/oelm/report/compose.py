@@ -235,6 +235,7 @@ def _rows(comparison: Comparison, group: Group, place: int, colours: Mapping[str
     if group.source == "reported":
         titles = say("reported_figures"), say("note.reported")
     figures = _figures(comparison, group, colours, say)
+    controls = [found.control.label for found in comparison.findings if found.control is not None]
     return Rows(
         title=say(f"title.{measure.scale}", measure=f"{name}{on}", criterion=criterion),
         figures=Section(f"measured-{place}" if place else "measured", *titles, tables=(figures,)),
@@ -242,7 +243,7 @@ def _rows(comparison: Comparison, group: Group, place: int, colours: Mapping[str
         statements=tuple(
             Statement(found.arm.label, finding_sentence(found, comparison.criterion, say), finding_remarks(found, say))
             for found in comparison.findings
-            if not found.arm.is_reference
+            if not found.arm.is_reference and (found.control is not None or found.arm.label not in controls)
         ),
     )
 
