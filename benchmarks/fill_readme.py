@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 from confirmed_answers import answers, loss_by_part
@@ -186,6 +186,29 @@ def stronger_controls() -> str:
     return "\n".join(lines)
 
 
+STRONGEST = "baseline+shift+norm"
+"""Of the baselines that were tried on technical prose."""
+
+
+def against_the_strongest() -> str:
+    """Perplexity after 4,000 steps of technical prose, each arm held against the strongest baseline."""
+    studies = ("confirmation/docs-small", "confirmation/docs-controls")
+    arms = {arm.label: arm for study in studies for group in report_of(study).groups for arm in group.arms}
+    lines = [
+        f"| method | Q/K weights trained | rate | perplexity by seed | to `{STRONGEST}` | 95 % |",
+        "|---|---:|---:|---|---:|---:|",
+    ]
+    for name, arm in sorted(arms.items(), key=lambda row: -fmean(record.loss for record in row[1].records)):
+        share = arm.record.counts.trained_query_key_share or 0.0
+        seeds = ", ".join(f"{record.result.measures['perplexity']:.2f}" for record in arm.records)
+        judged = None if name == STRONGEST else estimate_pair(arm, arms[STRONGEST], PERPLEXITY, "")
+        ends = "" if judged is None or judged.ends is None else "{:.3f} to {:.3f}".format(*judged.ends)
+        ratio = "" if judged is None else f"×{judged.value:.3f}"
+        shown = [f"`{name}`", f"{100 * share:.1f} %", f"{arm.config.optim.lr:.2g}", seeds, ratio, ends]
+        lines.append(f"| {' | '.join(shown)} |")
+    return "\n".join(lines)
+
+
 def screened() -> dict[str, Screened]:
     """Finished runs of the screening by method, the least trained Q/K weights first."""
     rows = by_method("screening/tinystories")
@@ -325,6 +348,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "the probes": probes,
     "the screening": screening,
     "stronger controls": stronger_controls,
+    "against the strongest baseline": against_the_strongest,
     "what the confirmed models answer": lambda: answers(report_of("confirmation/docs-small")),
     "where their loss differs": loss_by_part,
     "ways to fine-tune": ways_to_finetune,

@@ -15,7 +15,7 @@ from oelm.config.model import GPTConfig
 from oelm.model.attention import Attention, LowRank
 from oelm.model.blind import BlindAttention
 from oelm.model.gpt import GPT
-from oelm.model.projecting import add_low_rank, mix_with_previous, project
+from oelm.model.projecting import add_low_rank, mix_with_previous, norm_heads, project
 
 H, K, D, T = SMALL.heads, SMALL.head_width, SMALL.width, 7
 X_BTD = torch.randn(2, T, D, dtype=torch.float64, generator=generator_for(0, "x"))
@@ -309,6 +309,32 @@ def test_mixing_continues_from_the_key_before() -> None:
     whole, tail_BTD = mix_with_previous(k_BTD, now_H, before_H), k_BTD[:, 3:]
     assert torch.equal(mix_with_previous(tail_BTD, now_H, before_H, k_BTD[:, 2:3]), whole[:, 3:])
     assert not torch.allclose(mix_with_previous(tail_BTD, now_H, before_H), whole[:, 3:])
+
+
+# --- norm ---
+
+
+def test_heads_are_normed_each_by_itself_with_the_gradients_of_the_formula() -> None:
+    epsilon = 0.1  # large, so that its place matters
+    k_BTD, gain_H, _ = drawn_keys()
+    x_BTE = torch.cat([k_BTD, k_BTD.flip(1)], dim=-1)[..., D:].requires_grad_()  # half of the columns
+    x_BTHK, gain_D = x_BTE.unflatten(-1, (H, K)), gain_H.repeat_interleave(K)
+    square_BTH1 = x_BTHK.square().mean(-1, keepdim=True)
+    normed_BTE = (x_BTHK / (square_BTH1 + epsilon).sqrt()).flatten(2)
+    assert relative_error(norm_heads(x_BTE, H, epsilon), normed_BTE) < TOLERANCE
+    ours = norm_heads(x_BTE, H, epsilon, gain_H)
+    assert relative_error(ours, normed_BTE * gain_D) < TOLERANCE
+    assert relative_error(ours, (x_BTHK / (square_BTH1.sqrt() + epsilon)).flatten(2) * gain_D) > 1e-2
+    assert relative_error(ours, torch.rms_norm(x_BTE, (D,), eps=epsilon) * gain_D) > 1e-2  # all heads together
+    assert torch.autograd.gradcheck(lambda x: norm_heads(x, H, epsilon), (x_BTE,))
+    assert torch.autograd.gradcheck(lambda x, g: norm_heads(x, H, epsilon, g), (x_BTE, gain_H.requires_grad_()))
+
+
+def test_squares_of_half_precision_are_added_up_in_single() -> None:
+    x_BTE = torch.full((1, 1, 4096), 1.0, dtype=torch.bfloat16)
+    x_BTE[..., 0] = 64.0
+    exact = (x_BTE.double() / x_BTE.double().square().mean().sqrt()).bfloat16()
+    assert torch.equal(norm_heads(x_BTE, 1, 0.0), exact)
 
 
 # --- one matmul ---

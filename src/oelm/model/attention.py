@@ -21,7 +21,7 @@ from oelm.method.extras import NORM_EPSILON, extra_tensors
 from oelm.method.projections import frame_matrix, key_heads
 from oelm.method.weights import HeadShape
 from oelm.model.causal import causal_attention
-from oelm.model.projecting import add_low_rank, mix_with_previous, project
+from oelm.model.projecting import add_low_rank, mix_with_previous, norm_heads, project
 from oelm.model.rotary import Rotary
 
 
@@ -116,7 +116,9 @@ class Attention(nn.Module):
             k_BTE = add_low_rank(k_BTE, k_down_BTR, self.k_update.up.weight)
         if self.q_bias_E is not None and self.k_bias_E is not None:
             q_BTE, k_BTE = q_BTE + self.q_bias_E, k_BTE + self.k_bias_E
-        return self.normed(q_BTE) if self.has_norm else q_BTE, k_BTE, projected["v"]
+        if self.has_norm:
+            q_BTE = norm_heads(q_BTE, self.shape.heads, NORM_EPSILON)
+        return q_BTE, k_BTE, projected["v"]
 
     def read_frame(self, x_BTD: Tensor) -> Tensor:
         """The coordinates of `frame_coordinates`: x itself where all are read in their order, else a copy.
@@ -153,12 +155,7 @@ class Attention(nn.Module):
             return mix_with_previous(k_BTE, gain_H * (1 - m_H), gain_H * m_H, last_B1E)
         if self.shift_H is not None:
             k_BTE = mix_with_previous(k_BTE, 1 - m_H, m_H, last_B1E)
-        return self.normed(k_BTE) * gain_H.to(k_BTE.dtype).repeat_interleave(self.shape.head_width)
-
-    def normed(self, x_BTE: Tensor) -> Tensor:
-        """x_h / sqrt(mean of x_h^2 + epsilon), head by head."""
-        x_BTHK = x_BTE.view(*x_BTE.shape[:2], self.shape.heads, self.shape.head_width)
-        return F.rms_norm(x_BTHK, (self.shape.head_width,), eps=NORM_EPSILON).flatten(2)
+        return norm_heads(k_BTE, self.shape.heads, NORM_EPSILON, gain_H)
 
     def through_core(self, q_BTE: Tensor, core_HKK: Tensor) -> Tensor:
         """q_h S_h for all heads as one batched matmul, (B, T, E) -> (B, H, T, K)."""

@@ -1,6 +1,9 @@
-"""Several matrices that read the same x, as one matmul; low-rank updates; keys mixed with the key before them."""
+"""From x to queries and keys, with the backward passes written out.
 
-# B batch  T time  N = B T  D model width  E = H K  R rank  H heads
+Matrices that read the same x, as one matmul; low-rank updates; keys mixed with the key before them; normed heads.
+"""
+
+# B batch  T time  N = B T  D model width  E = H K  R rank  H heads  K head width
 
 from typing import Any
 
@@ -109,6 +112,45 @@ class _Mix(torch.autograd.Function):
         d_now_D = (d_mixed_BTD * k_BTD).sum((0, 1))
         d_before_D = (d_mixed_BTD[:, 1:] * k_BTD[:, :-1]).sum((0, 1)) + (d_mixed_BTD[:, 0] * k_BTD[:, 0]).sum(0)
         return d_k_BTD, d_now_D.view(heads, -1).sum(1), d_before_D.view(heads, -1).sum(1), None
+
+
+def norm_heads(x_BTE: Tensor, heads: int, epsilon: float, gain_H: Tensor | None = None) -> Tensor:
+    """x_h <- g_h x_h / rms(x_h), rms^2 = mean of x_h^2 + epsilon; without a gain g = 1."""
+    if torch.compiler.is_compiling():
+        x_BTHK = x_BTE.unflatten(-1, (heads, -1))
+        normed_BTE = F.rms_norm(x_BTHK, x_BTHK.shape[-1:], eps=epsilon).flatten(2)
+        return normed_BTE if gain_H is None else normed_BTE * _per_coordinate(gain_H.to(x_BTE.dtype), x_BTE)
+    normed_BTE: Tensor = _NormHeads.apply(x_BTE, heads, epsilon, gain_H)  # type: ignore[no-untyped-call]
+    return normed_BTE
+
+
+class _NormHeads(torch.autograd.Function):
+    """Head by head, with r = 1 / rms(x) and s = dy.x:  dx = g r (dy - x r^2 s / K),  dg = r s, summed over tokens."""
+
+    @staticmethod
+    def forward(ctx: Any, x_BTE: Tensor, heads: int, epsilon: float, gain_H: Tensor | None) -> Tensor:
+        x_BTHK = x_BTE.unflatten(-1, (heads, -1))
+        exact = torch.promote_types(x_BTE.dtype, torch.float32)  # squares of bf16 are added up in float32
+        length_BTH1 = torch.linalg.vector_norm(x_BTHK, dim=-1, keepdim=True, dtype=exact)
+        r_BTH1 = length_BTH1.square_().div_(x_BTHK.shape[-1]).add_(epsilon).rsqrt_()
+        ctx.save_for_backward(x_BTHK, r_BTH1, gain_H)
+        return (x_BTHK * _NormHeads._factor(r_BTH1, gain_H)).flatten(2).to(x_BTE.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_y_BTE: Tensor) -> tuple[Tensor, None, None, Tensor | None]:
+        x_BTHK, r_BTH1, gain_H = ctx.saved_tensors
+        d_y_BTHK = d_y_BTE.unflatten(-1, x_BTHK.shape[2:])
+        s_BTH1 = (d_y_BTHK * x_BTHK).sum(-1, keepdim=True, dtype=r_BTH1.dtype)
+        factor_BTH1 = _NormHeads._factor(r_BTH1, gain_H)
+        d_x_BTHK = d_y_BTHK * factor_BTH1
+        d_x_BTHK.addcmul_(x_BTHK, s_BTH1 * factor_BTH1 * r_BTH1 * r_BTH1, value=-1 / x_BTHK.shape[-1])
+        d_gain_H = None if gain_H is None else (s_BTH1 * r_BTH1).sum((0, 1)).squeeze(-1).to(gain_H.dtype)
+        return d_x_BTHK.flatten(2).to(x_BTHK.dtype), None, None, d_gain_H
+
+    @staticmethod
+    def _factor(r_BTH1: Tensor, gain_H: Tensor | None) -> Tensor:
+        return r_BTH1 if gain_H is None else r_BTH1 * gain_H.to(r_BTH1.dtype)[:, None]
 
 
 def _per_coordinate(value_H: Tensor, like_BTD: Tensor) -> Tensor:
