@@ -334,7 +334,10 @@ def test_squares_of_half_precision_are_added_up_in_single() -> None:
     x_BTE = torch.full((1, 1, 4096), 1.0, dtype=torch.bfloat16)
     x_BTE[..., 0] = 64.0
     exact = (x_BTE.double() / x_BTE.double().square().mean().sqrt()).bfloat16()
-    assert torch.equal(norm_heads(x_BTE, 1, 0.0), exact)
+    assert torch.equal(norm_heads(x_BTE.requires_grad_(), 1, 0.0), exact)
+    norm_heads(x_BTE, 1, 0.0, torch.ones(1)).sum().backward()
+    assert x_BTE.grad is not None
+    assert x_BTE.grad.dtype is torch.bfloat16
 
 
 # --- one matmul ---

@@ -117,9 +117,9 @@ class _Mix(torch.autograd.Function):
 def norm_heads(x_BTE: Tensor, heads: int, epsilon: float, gain_H: Tensor | None = None) -> Tensor:
     """x_h <- g_h x_h / rms(x_h), rms^2 = mean of x_h^2 + epsilon; without a gain g = 1."""
     if torch.compiler.is_compiling():
-        x_BTHK = x_BTE.unflatten(-1, (heads, -1))
-        normed_BTE = F.rms_norm(x_BTHK, x_BTHK.shape[-1:], eps=epsilon).flatten(2)
-        return normed_BTE if gain_H is None else normed_BTE * _per_coordinate(gain_H.to(x_BTE.dtype), x_BTE)
+        x_BTHK = x_BTE.view(*x_BTE.shape[:2], heads, -1)
+        y_BTE = F.rms_norm(x_BTHK, x_BTHK.shape[-1:], eps=epsilon).flatten(2)
+        return y_BTE if gain_H is None else y_BTE * _per_coordinate(gain_H.to(x_BTE.dtype), x_BTE)
     normed_BTE: Tensor = _NormHeads.apply(x_BTE, heads, epsilon, gain_H)  # type: ignore[no-untyped-call]
     return normed_BTE
 
@@ -129,7 +129,7 @@ class _NormHeads(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x_BTE: Tensor, heads: int, epsilon: float, gain_H: Tensor | None) -> Tensor:
-        x_BTHK = x_BTE.unflatten(-1, (heads, -1))
+        x_BTHK = x_BTE.view(*x_BTE.shape[:2], heads, -1)
         exact = torch.promote_types(x_BTE.dtype, torch.float32)  # squares of bf16 are added up in float32
         length_BTH1 = torch.linalg.vector_norm(x_BTHK, dim=-1, keepdim=True, dtype=exact)
         r_BTH1 = length_BTH1.square_().div_(x_BTHK.shape[-1]).add_(epsilon).rsqrt_()
@@ -140,7 +140,7 @@ class _NormHeads(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, d_y_BTE: Tensor) -> tuple[Tensor, None, None, Tensor | None]:
         x_BTHK, r_BTH1, gain_H = ctx.saved_tensors
-        d_y_BTHK = d_y_BTE.unflatten(-1, x_BTHK.shape[2:])
+        d_y_BTHK = d_y_BTE.view_as(x_BTHK)
         s_BTH1 = (d_y_BTHK * x_BTHK).sum(-1, keepdim=True, dtype=r_BTH1.dtype)
         factor_BTH1 = _NormHeads._factor(r_BTH1, gain_H)
         d_x_BTHK = d_y_BTHK * factor_BTH1
