@@ -44,24 +44,6 @@ def test_the_plan_is_written_once_with_what_will_be_judged(tmp_path: Path) -> No
     assert file.read_bytes() == content
 
 
-def test_a_stated_control_is_in_the_plan_and_in_every_run(tmp_path: Path) -> None:
-    arms = ["baseline", "baseline+gain", {"method": "oelm", "control": "baseline+gain"}]
-    registered(tmp_path, arms=arms)
-    plan = RegisteredPlan.model_validate_json((tmp_path / "out" / "plan.json").read_bytes())
-    assert {name: arm.control for name, arm in plan.arms.items()} == {
-        "baseline": "baseline",
-        "baseline+gain": "baseline+gain",
-        "oelm": "baseline+gain",
-    }
-    stated = {run.cell.name: run.config.study for run in runs_of(tmp_path / "study.yaml", tmp_path / "out").final()}
-    assert {name: role and role.control for name, role in stated.items()} == {
-        **dict.fromkeys(stated),
-        "oelm": "baseline+gain",
-    }
-    with pytest.raises(ConfigError, match=r"control is baseline\+gain there and baseline here \(arm oelm\)"):
-        registered(tmp_path, arms=["baseline", "baseline+gain", "oelm"])
-
-
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

@@ -17,8 +17,6 @@ WRONG = {
     "unknown setting of an arm": ("{lr: 3e-3}", "{lrr: 3e-3}", 14, r"arms\.1\.settings\.lrr: unknown setting"),
     "unknown method": ("  - baseline\n", "  - basline\n", 13, "basline"),
     "no such primary": ("primary: oelm", "primary: oelm-core", 16, "there is no arm 'oelm-core'"),
-    "no such control": ("settings:", "control: oelm-core, settings:", 14, "no other arm has the method 'oelm-core'"),
-    "itself as control": ("settings:", "control: oelm, settings:", 14, "no other arm has the method 'oelm'"),
     "seed twice": ("seeds: [0, 1]", "seeds: [0, 0]", 15, "a seed is listed twice"),
     "an arm twice": ("- baseline", "- baseline\n  - baseline", 12, "two arms are called baseline"),
     "margin": ("primary: oelm", "margin: 0.95\nprimary: oelm", 16, "margin"),

@@ -47,19 +47,6 @@ def test_the_fair_control_has_the_same_extras() -> None:
     assert control_label(records, "oelm") == "baseline"
 
 
-def test_a_stated_control_goes_before_the_fair_one_and_what_it_has_more_is_named() -> None:
-    role = StudyRole(study="s", stage="final")
-    stated = role.model_copy(update={"control": "baseline+shift+norm"})
-    normed, fair = (make_arm(f"baseline+shift+{extra}", BASELINE_LOSSES, study=role) for extra in ("norm", "gain"))
-    for role_of_arm, control in ((stated, "baseline+shift+norm"), (role, "baseline+shift+gain")):
-        arm = make_arm("oelm-lowrank", BASELINE_LOSSES, study=role_of_arm)
-        found = finding(compare(normed + fair + arm), "oelm-lowrank")
-        assert found.control is not None
-        assert found.control.label == control
-        extras = [(each.arm, each.control) for each in found.confounds if each.kind is ConfoundKind.EXTRAS]
-        assert extras == ([("shift+gain", "shift+norm")] if role_of_arm is stated else [])
-
-
 def test_the_order_of_extras_in_a_name_does_not_matter() -> None:
     swapped = make_arm("baseline+gain+shift", (2.4,))
     assert control_label(BASELINE + swapped + CORE, "oelm-core") == "baseline+shift+gain"

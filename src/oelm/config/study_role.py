@@ -108,8 +108,6 @@ class StudyRole(Settings):
     """The arm, with data and axes where there are several, as the plan names it; None in older records."""
     primary: str | None = None
     """The method whose comparison with its control is the study's question; all others are secondary."""
-    control: str | None = None
-    """The method to hold this one against, where the study states one; else the baseline with the same extras."""
     margin: Annotated[float, Field(gt=1)] = 1.05
     tuning: Tuning | None = None
     """None where the learning rate was set by hand."""

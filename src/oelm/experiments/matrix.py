@@ -143,7 +143,6 @@ class StudyRuns:
                 "stage": stage,
                 "cell": cell.name,
                 "primary": parse_method(primary).name,
-                "control": parse_method(cell.arm.control).name if cell.arm.control else None,
                 "margin": self.study.margin,
                 "tuning": tuning,
             }

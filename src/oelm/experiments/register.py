@@ -110,8 +110,7 @@ def _agree(now: RegisteredPlan, files: Sequence[Path], out: Path, *, amend: bool
 
 def _arm(config: RunConfig, *, is_tuned: bool) -> RegisteredArm:
     settings = settings_to_plan(config, is_tuned=is_tuned)
-    stated = config.study.control if config.study else None
-    return RegisteredArm(method=config.method.name, control=stated or control_of(config.method), settings=settings)
+    return RegisteredArm(method=config.method.name, control=control_of(config.method), settings=settings)
 
 
 def _stamp(files: Sequence[Path]) -> PlanStamp:

@@ -69,15 +69,12 @@ StudyData = Annotated[
 class StudyArm(Settings):
     """One method, and what only it has. `name` tells apart arms of one method; `id` is the original's name for it.
 
-    `control` is the method of another arm to hold it against, instead of the baseline with the same extras.
-
     A `reproduction` shows what the original reported for the id beside its own result.
     """
 
     method: str
     name: _Name
     id: str | None = None
-    control: str | None = None
     settings: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="before")
@@ -86,11 +83,11 @@ class StudyArm(Settings):
         values = {"method": values} if isinstance(values, str) else values
         return {"name": values.get("method"), **values} if isinstance(values, dict) else values
 
-    @field_validator("method", "control")
+    @field_validator("method")
     @classmethod
-    def _is_known(cls, method: str | None) -> str | None:
+    def _is_known(cls, method: str) -> str:
         try:
-            parse_method(method or "baseline")
+            parse_method(method)
         except OelmError as error:
             raise ValueError(str(error)) from error
         return method
@@ -216,11 +213,6 @@ class Study(Settings):
                 raise located_error(("data", name), f"{self._training} needs {wanted}")
         if self.primary not in [arm.name for arm in self.arms]:
             raise located_error(("primary",), f"there is no arm {self.primary!r}")
-        methods = {parse_method(arm.method).name for arm in self.arms}
-        for index, arm in enumerate(self.arms):
-            control = parse_method(arm.control).name if arm.control else None
-            if control and control not in methods - {parse_method(arm.method).name}:
-                raise located_error(("arms", index, "control"), f"no other arm has the method {arm.control!r}")
         return self
 
     @model_validator(mode="after")

@@ -230,29 +230,23 @@ def _labels(runs: Sequence[tuple[str, RunConfig]]) -> list[str]:
 # --- controls ----------------------------------------------------------------------------------------------------
 
 
-def wanted_control(arm: Arm) -> str:
-    """The method to hold it against: the one that its study states, or the baseline with the same extras."""
-    stated = arm.config.study.control if arm.config.study else None
-    return stated or control_of(arm.method)
-
-
 def choose_control(arm: Arm, among: Sequence[Arm]) -> Arm | None:
-    """The wanted control (baseline with the same extras) or else `baseline`; of several, the one most alike.
+    """The fair control (baseline with the same extras) or else `baseline`; of several, the one most alike.
 
-    Settings weigh more than extras: a baseline under equal settings is chosen before the wanted control under
+    Settings weigh more than extras: a baseline under equal settings is chosen before a fair control under
     other ones; other data or another size weigh most, another study comes next.
     """
     if arm.is_reference:
         return None
-    wanted = parse_method(wanted_control(arm))
+    fair = parse_method(control_of(arm.method))
     candidates = [
         other
         for other in among
         if (other.task, other.source) == (arm.task, arm.source)
         and not is_same_method(other.method, arm.method)
-        and (is_same_method(other.method, wanted) or other.is_reference)
+        and (is_same_method(other.method, fair) or other.is_reference)
     ]
-    return min(candidates, key=lambda other: _distance(arm, other, wanted), default=None)
+    return min(candidates, key=lambda other: _distance(arm, other, fair), default=None)
 
 
 def is_same_method(one: Method, other: Method) -> bool:
@@ -260,11 +254,11 @@ def is_same_method(one: Method, other: Method) -> bool:
     return all(getattr(one, part) == getattr(other, part) for part in Method.model_fields if part != "name")
 
 
-def _distance(arm: Arm, other: Arm, wanted: Method) -> tuple[int, bool, int, bool]:
+def _distance(arm: Arm, other: Arm, fair: Method) -> tuple[int, bool, int, bool]:
     paths = [path for path in differing_settings(arm.config, other.config) if not is_of_method(path)]
     heavy = sum(decides_the_problem(path) for path in paths)
     elsewhere = study_of(arm.config) != study_of(other.config)
-    return heavy, elsewhere, len(paths), not is_same_method(other.method, wanted)
+    return heavy, elsewhere, len(paths), not is_same_method(other.method, fair)
 
 
 # --- settings as flat tables -------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from enum import StrEnum
 from itertools import combinations
 
 from oelm.config.method import From
-from oelm.config.methods import CARRIED, carried, parse_method
+from oelm.config.methods import CARRIED, carried, control_of, parse_method
 from oelm.config.run import RunConfig
 from oelm.config.study_role import Tuning
 from oelm.report.arms import (
@@ -24,7 +24,6 @@ from oelm.report.arms import (
     setting_name,
     setting_value,
     short_float,
-    wanted_control,
 )
 
 LEARNING_RATE = "optim.lr"
@@ -124,9 +123,9 @@ def planned_confounds(configs: Sequence[RunConfig], names: Sequence[str] | None 
         if confound.kind not in known_only_after_tuning
     ]
     lone = [
-        PlannedConfound(arm.label, wanted_control(arm), Confound(ConfoundKind.NO_CONTROL, arm.label))
+        PlannedConfound(arm.label, control_of(arm.method), Confound(ConfoundKind.NO_CONTROL, arm.label))
         for arm in arms
-        if not is_same_method(arm.method, parse_method(wanted_control(arm))) and choose_control(arm, arms) is None
+        if not is_same_method(arm.method, parse_method(control_of(arm.method))) and choose_control(arm, arms) is None
     ]
     gaps = [PlannedConfound(gap.one.label, gap.other.label, gap.confound) for gap in scale_gaps(arms)]
     return (*lone, *found, *gaps)

@@ -7,8 +7,9 @@ The plain sentence claims what the verdict claims and nothing else: `non-inferio
 from collections.abc import Sequence
 
 from oelm.config.measure import CompareScale, Measure
+from oelm.config.methods import control_of
 from oelm.report import numerals
-from oelm.report.arms import Arm, short_float, wanted_control, weights_saved
+from oelm.report.arms import Arm, short_float, weights_saved
 from oelm.report.attention_drawing import state_of
 from oelm.report.confounds import Confound, PlannedConfound, listed
 from oelm.report.contrasts import MOST_SEEDS
@@ -118,8 +119,8 @@ def _saving(found: Finding, say: Texts, joined: str) -> str:
 def finding_sentence(found: Finding, criterion: float, say: Texts) -> str:
     """The one sentence on an arm: estimate, interval, number of pairs, control, verdict."""
     if found.control is None:
-        wanted = dict.fromkeys((wanted_control(found.arm), "baseline"))
-        controls = [name for name in wanted if name != found.arm.method.name]
+        method = found.arm.method
+        controls = [name for name in dict.fromkeys((control_of(method), "baseline")) if name != method.name]
         return say("no_control", arm=found.arm.label, controls=" / ".join(controls))
     names = {"arm": found.arm.label, "control": found.control.label, "verdict": judged(found, criterion, say)}
     estimate = found.estimate
