@@ -22,6 +22,7 @@ from oelm.config.measure import PERPLEXITY
 from oelm.config.methods import control_of, parse_method
 from oelm.config.record import Record
 from oelm.experiments.study_schema import reference
+from oelm.report.arms import Arm
 from oelm.report.findings import Finding, estimate_pair
 from oelm.report.groups import Report, report_runs
 from oelm.report.record_files import load_records
@@ -186,22 +187,27 @@ def stronger_controls() -> str:
     return "\n".join(lines)
 
 
-STRONGEST = "baseline+shift+norm"
-"""Of the baselines that were tried on technical prose."""
+EQUIPPED = "baseline+shift+gain"
+"""What the arms on technical prose are shown beside."""
 
 
-def against_the_strongest() -> str:
-    """Perplexity after 4,000 steps of technical prose, each arm held against the strongest baseline."""
+def on_technical_prose() -> dict[str, Arm]:
+    """Arms with final runs of both studies that share data, batches, seeds and length."""
     studies = ("confirmation/docs-small", "confirmation/docs-controls")
-    arms = {arm.label: arm for study in studies for group in report_of(study).groups for arm in group.arms}
+    return {arm.label: arm for study in studies for group in report_of(study).groups for arm in group.arms}
+
+
+def after_4000_steps() -> str:
+    """Perplexity on technical prose, each arm at its own rate and held against `baseline+shift+gain`."""
+    arms = on_technical_prose()
     lines = [
-        f"| method | Q/K weights trained | rate | perplexity by seed | to `{STRONGEST}` | 95 % |",
+        f"| method | Q/K weights trained | rate | perplexity by seed | to `{EQUIPPED}` | 95 % |",
         "|---|---:|---:|---|---:|---:|",
     ]
     for name, arm in sorted(arms.items(), key=lambda row: -fmean(record.loss for record in row[1].records)):
         share = arm.record.counts.trained_query_key_share or 0.0
         seeds = ", ".join(f"{record.result.measures['perplexity']:.2f}" for record in arm.records)
-        judged = None if name == STRONGEST else estimate_pair(arm, arms[STRONGEST], PERPLEXITY, "")
+        judged = None if name == EQUIPPED else estimate_pair(arm, arms[EQUIPPED], PERPLEXITY, "")
         ends = "" if judged is None or judged.ends is None else "{:.3f} to {:.3f}".format(*judged.ends)
         ratio = "" if judged is None else f"×{judged.value:.3f}"
         shown = [f"`{name}`", f"{100 * share:.1f} %", f"{arm.config.optim.lr:.2g}", seeds, ratio, ends]
@@ -262,17 +268,15 @@ def priced_by_screening() -> list[Priced]:
 
 
 def priced_by_confirmation() -> list[Priced]:
-    """Arms with all planned seeds."""
-    (group,) = report_of("confirmation/docs-small").groups
-    equipped = next(arm for arm in group.arms if arm.label == "baseline+shift+gain")
-    found = []
-    for row in group.findings:
-        if row.arm is equipped or row.measure != PERPLEXITY:
-            continue
-        judged = row.estimate if row.control is equipped else estimate_pair(row.arm, equipped, row.measure, row.on)
-        if judged is not None and judged.ends is not None:
-            found.append(_priced(row.arm.record, judged.value, judged.ends))
-    return found
+    """Arms with several seeds; those of their plans' pairs have the same intervals there."""
+    arms = on_technical_prose()
+    equipped = arms.pop(EQUIPPED)
+    judged = {name: estimate_pair(arm, equipped, PERPLEXITY, "") for name, arm in arms.items()}
+    return [
+        _priced(arms[name].record, each.value, each.ends)
+        for name, each in judged.items()
+        if each is not None and each.ends is not None
+    ]
 
 
 def write_frontier() -> None:
@@ -293,12 +297,13 @@ def write_frontier() -> None:
         both = {row.method for row in confirmation}
         _label(axes, place, [row for row in screening if row.method not in both], "tab:blue", right=True)
         _label(axes, place, [row for row in screening if row.method in both], "tab:blue", right=False)
-        _label(axes, place, confirmation, "tab:red", right=False)
-        axes.set_xmargin(0.35)
+        _label(axes, place, [row for row in confirmation if row.trained < 100], "tab:red", right=False)
+        _label(axes, place, [row for row in confirmation if row.trained >= 100], "tab:red", right=True)
+        axes.set_xmargin(0.45)
     weights.set_xlabel("trained weights on the Q/K side, % of the baseline's Q and K")
     arithmetic.set_xlabel("FLOPs of a training step, % of the baseline's")
     weights.set_ylabel("perplexity / baseline+shift+gain")
-    seeds = "confirmation: technical prose, 4,000 steps, five seeds, 95 % interval"
+    seeds = "confirmation: technical prose, 4,000 steps, three or five seeds, 95 % interval"
     handles = [
         *weights.plot([], [], "o", color="tab:blue", label="screening: TinyStories, 2,000 steps, one seed"),
         *weights.plot([], [], "D", color="tab:red", label=seeds),
@@ -348,7 +353,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "the probes": probes,
     "the screening": screening,
     "stronger controls": stronger_controls,
-    "against the strongest baseline": against_the_strongest,
+    "technical prose after 4,000 steps": after_4000_steps,
     "what the confirmed models answer": lambda: answers(report_of("confirmation/docs-small")),
     "where their loss differs": loss_by_part,
     "ways to fine-tune": ways_to_finetune,
@@ -370,6 +375,7 @@ PAGES = (
     "sst2-confirmation",
     "smollm2",
     "confirmation/docs-small",
+    "confirmation/docs-controls",
     "probes",
     "induction-2",
 )

@@ -12,6 +12,7 @@ from statistics import fmean
 import pytest
 
 import oelm
+from oelm.base.files import read_json
 from oelm.config.methods import control_of, parse_method
 from oelm.config.request import TrainRequest, model_config
 from oelm.data.stories import story
@@ -251,9 +252,10 @@ def test_what_is_said_of_the_confirmation_is_what_its_records_show(monkeypatch):
     rates = [arm.config.optim.lr for arm in (primary.arm, primary.control)]
     assert rates == pytest.approx([1.2e-2, 3.5e-3], rel=0.05)  # as choosing.md and findings.md say
     trials = by_method("confirmation/docs-small/tuning", "confirmation/docs-controls/tuning")
-    for control in ("baseline+shift+gain", "baseline+shift+norm"):
+    documents = {"baseline+shift+gain": ("README.md", "docs/choosing.md"), "baseline+shift+norm": ()}
+    for control, others in documents.items():
         half = f"×{math.exp(trials['oelm-lowrank'].best - trials[control].best):.3f}"
-        for name in ("README.md", "docs/choosing.md", "docs/findings.md"):
+        for name in ("docs/findings.md", *others):
             assert half in (ROOT / name).read_text(encoding="utf-8"), name
     to_equipped, to_normed = (
         trials[control].best - trials["oelm-lowrank"].best for control in ("baseline+shift+gain", "baseline+shift+norm")
@@ -261,6 +263,40 @@ def test_what_is_said_of_the_confirmation_is_what_its_records_show(monkeypatch):
     assert 0 < to_normed < to_equipped / 2  # "more than half of the lead"
     start = f"×{math.exp(trials['oelm-lowrank'].best - trials['frame-trained+shift+gain'].best):.3f}"
     assert f"come to {start}" in " ".join((ROOT / "docs/findings.md").read_text(encoding="utf-8").split())
+
+
+def test_what_is_said_of_normed_queries_and_keys_is_what_their_records_show(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    from fill_readme import by_method, on_technical_prose, report_of
+
+    (group,) = report_of("confirmation/docs-controls").groups
+    (primary,) = (row for row in group.findings if row.stands_alone)
+    assert (primary.arm.label, primary.control.label) == ("oelm-lowrank+norm", "baseline+shift+norm")
+    assert primary.verdict is Verdict.BETTER
+    figures = "×{:.3f} ({:.3f} to {:.3f}, three seeds)".format(primary.estimate.value, *primary.estimate.ends)
+    for name in ("README.md", "docs/choosing.md", "docs/findings.md"):
+        assert figures in " ".join((ROOT / name).read_text(encoding="utf-8").split()), name
+
+    findings = " ".join((ROOT / "docs/findings.md").read_text(encoding="utf-8").split())
+    losses = {
+        name: {record.config.seed: record.loss for record in arm.records} for name, arm in on_technical_prose().items()
+    }
+    for seed in range(3):
+        assert losses["oelm-lowrank+norm"][seed] < losses["oelm-lowrank"][seed], "better with every seed"
+        assert losses["baseline+shift+norm"][seed] > losses["baseline+shift+gain"][seed], "does not help the baseline"
+
+    trials = by_method("confirmation/docs-controls/tuning")
+    half = math.exp(trials["oelm-lowrank+norm"].best - trials["baseline+shift+norm"].best)
+    assert f"from ×{half:.3f} to ×{primary.estimate.value:.3f}" in findings
+    assert f"rate, {primary.control.config.optim.lr * 100:.1f}e-2, comes" in findings
+
+    times = []
+    for width in (128, 256):
+        rows = read_json(ROOT / f"results/bench/normed-{width}.json")["steps"][0]["rows"]
+        times.append({row["name"]: f"×{row['ratio']['median']:.2f}" for row in rows if row["ratio"]})
+    normed, lean = ([row[name] for row in times] for name in ("oelm-lowrank+norm", "oelm-lowrank"))
+    said = "{} of a plain baseline's step at width 128 and {} at 256 instead of {} and {}".format(*normed, *lean)
+    assert said in " ".join((ROOT / "docs/choosing.md").read_text(encoding="utf-8").split())
 
 
 def test_what_is_said_of_the_answers_is_what_they_are(monkeypatch):
