@@ -299,7 +299,7 @@ def write_frontier() -> None:
         _label(axes, place, [row for row in screening if row.method in both], "tab:blue", right=False)
         _label(axes, place, [row for row in confirmation if row.trained < 100], "tab:red", right=False)
         _label(axes, place, [row for row in confirmation if row.trained >= 100], "tab:red", right=True)
-        axes.set_xmargin(0.45)
+        axes.set_xmargin(0.55)
     weights.set_xlabel("trained weights on the Q/K side, % of the baseline's Q and K")
     arithmetic.set_xlabel("FLOPs of a training step, % of the baseline's")
     weights.set_ylabel("perplexity / baseline+shift+gain")
