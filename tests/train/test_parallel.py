@@ -50,8 +50,10 @@ def _worker(folder: Path) -> None:
     for name, accumulate, rewrap in (("one", 1, True), ("two", 2, True), ("stale", 1, False)):
         engine = ragged_engine(METHOD, accumulate=accumulate, runtime=runtime)
         save_file(two_steps(engine, rewrap=rewrap), folder / f"{name}-{runtime.rank}.safetensors")
+        engine.release()  # as a run does: a reducer that outlives its process group can hang
     llama = ragged_engine(METHOD, accumulate=2, runtime=runtime, style=Style.LLAMA)
     save_file(two_steps(llama), folder / f"llama-{runtime.rank}.safetensors")
+    llama.release()
     dist.destroy_process_group()
 
 
