@@ -23,9 +23,10 @@ from oelm.config.methods import control_of, parse_method
 from oelm.config.record import Record
 from oelm.experiments.study_schema import reference
 from oelm.report.arms import Arm
-from oelm.report.findings import Finding, estimate_pair
+from oelm.report.findings import Estimate, Finding, estimate_pair
 from oelm.report.groups import Report, report_runs
 from oelm.report.record_files import load_records
+from oelm.report.verdicts import PAIRS_FOR_VERDICT
 from oelm.report.write_html import as_html
 from oelm.report.write_markdown import as_markdown
 
@@ -192,14 +193,27 @@ EQUIPPED = "baseline+shift+gain"
 
 
 def on_technical_prose() -> dict[str, Arm]:
-    """Arms with final runs of both studies that share data, batches, seeds and length."""
-    studies = ("confirmation/docs-small", "confirmation/docs-controls")
+    """Arms of two studies that share data, batches, seeds and length; of an arm in both, docs-small's runs."""
+    studies = ("confirmation/docs-controls", "confirmation/docs-small")
     return {arm.label: arm for study in studies for group in report_of(study).groups for arm in group.arms}
+
+
+def to_equipped() -> dict[str, Estimate | None]:
+    """Each of them against `baseline+shift+gain`: as its study judged it where that is its control, else by itself."""
+    arms = on_technical_prose()
+    equipped = arms.pop(EQUIPPED)
+    judged = {
+        row.arm.label: row.estimate
+        for group in report_of("confirmation/docs-small").groups
+        for row in group.findings
+        if row.control is not None and row.control.label == EQUIPPED and row.measure == PERPLEXITY
+    }
+    return {name: judged.get(name) or estimate_pair(arm, equipped, PERPLEXITY, "") for name, arm in arms.items()}
 
 
 def after_4000_steps() -> str:
     """Perplexity on technical prose, each arm at its own rate and held against `baseline+shift+gain`."""
-    arms = on_technical_prose()
+    arms, ratios = on_technical_prose(), to_equipped()
     lines = [
         f"| method | Q/K weights trained | rate | perplexity by seed | to `{EQUIPPED}` | 95 % |",
         "|---|---:|---:|---|---:|---:|",
@@ -207,7 +221,7 @@ def after_4000_steps() -> str:
     for name, arm in sorted(arms.items(), key=lambda row: -fmean(record.loss for record in row[1].records)):
         share = arm.record.counts.trained_query_key_share or 0.0
         seeds = ", ".join(f"{record.result.measures['perplexity']:.2f}" for record in arm.records)
-        judged = None if name == EQUIPPED else estimate_pair(arm, arms[EQUIPPED], PERPLEXITY, "")
+        judged = ratios.get(name)
         ends = "" if judged is None or judged.ends is None else "{:.3f} to {:.3f}".format(*judged.ends)
         ratio = "" if judged is None else f"×{judged.value:.3f}"
         shown = [f"`{name}`", f"{100 * share:.1f} %", f"{arm.config.optim.lr:.2g}", seeds, ratio, ends]
@@ -268,14 +282,12 @@ def priced_by_screening() -> list[Priced]:
 
 
 def priced_by_confirmation() -> list[Priced]:
-    """Arms with several seeds; those of their plans' pairs have the same intervals there."""
+    """Arms with three seeds or more."""
     arms = on_technical_prose()
-    equipped = arms.pop(EQUIPPED)
-    judged = {name: estimate_pair(arm, equipped, PERPLEXITY, "") for name, arm in arms.items()}
     return [
         _priced(arms[name].record, each.value, each.ends)
-        for name, each in judged.items()
-        if each is not None and each.ends is not None
+        for name, each in to_equipped().items()
+        if each is not None and each.ends is not None and len(arms[name].seeds) >= PAIRS_FOR_VERDICT
     ]
 
 

@@ -29,9 +29,9 @@ def test_nothing_gets_through(lines: int, files: int) -> None:
 WEIGHTS = "runs/unfinished/checkpoint/step-00000002/model.safetensors"
 
 
-@pytest.mark.parametrize("is_checked", [True, False])
+@pytest.mark.parametrize(("damage", "is_checked"), [("flipped", True), ("zeroed", True), ("zeroed", False)])
 def test_what_is_accepted_in_silence_is_found(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_checked: bool
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str, is_checked: bool
 ) -> None:
     """The twin: without the digests of checkpoints weights that became zero get through, and are counted.
 
@@ -40,7 +40,7 @@ def test_what_is_accepted_in_silence_is_found(
     if not is_checked:
         monkeypatch.setattr(checkpoint, "damage_of", lambda _folder: None)
     found = Found()
-    try_attack(world, tmp_path, Attack(WEIGHTS, "zeroed", 0.5, b"", "resume"), {}, found)
+    try_attack(world, tmp_path, Attack(WEIGHTS, damage, 0.5, b"", "resume"), {}, found)
     assert found.corrupted_files == 1
     assert found.silently_accepted == (0 if is_checked else 1), found.problems
 
