@@ -43,6 +43,35 @@ def test_looking_ahead_or_another_scale_is_noticed() -> None:
         assert min(relative_error(a, b) for a, b in zip(ours, wrong, strict=True)) > 1e-2
 
 
+SHARP = 30.0
+"""Scores times this: most weights underflow float32, and many lie just below its normal range."""
+
+
+def test_sharp_attention_gives_what_torch_gives() -> None:
+    ours = results(lambda q, k, v: causal_attention(SHARP * q, k, v, 0.0), 200)
+    theirs = results(lambda q, k, v: F.scaled_dot_product_attention(SHARP * q, k, v, is_causal=True), 200)
+    for actual, expected in zip(ours, theirs, strict=True):
+        assert torch.allclose(actual, expected, rtol=1e-11, atol=1e-11)
+
+
+def test_no_number_below_the_normal_range_enters_a_product() -> None:
+    """Processors are many times slower at those; the twin shows that a plain softmax would have them."""
+    q_BHTK, k_BHTK, v_BHTK = (part.detach().float().requires_grad_() for part in drawn(200))
+    y_BHTK = causal_attention(SHARP * q_BHTK, k_BHTK, v_BHTK, 0.0)
+    assert y_BHTK.grad_fn is not None
+    weights = y_BHTK.grad_fn.saved_tensors[4:]  # type: ignore[attr-defined]
+    scores_BHTT = (SHARP * q_BHTK @ k_BHTK.mT) * K**-0.5
+    plain = torch.softmax(scores_BHTT.masked_fill(torch.ones(200, 200).triu(1).bool(), -torch.inf), -1)
+    assert subnormal(plain) > 100
+    assert len(weights) == 4
+    assert sum(subnormal(block) for block in weights) == 0
+    assert sum(float(block.sum()) for block in weights) == pytest.approx(B * H * 200)
+
+
+def subnormal(x: Tensor) -> int:
+    return int(((x != 0) & (x.abs() < torch.finfo(x.dtype).tiny)).sum())
+
+
 def test_where_the_weights_would_not_fit_torch_takes_over(monkeypatch: pytest.MonkeyPatch) -> None:
     def saved(time: int) -> int:
         sizes: list[int] = []
