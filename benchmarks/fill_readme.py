@@ -212,21 +212,28 @@ def to_equipped() -> dict[str, Estimate | None]:
 
 
 def after_4000_steps() -> str:
-    """Perplexity on technical prose, each arm at its own rate and held against `baseline+shift+gain`."""
+    """Perplexity on technical prose, each arm at its own rate, beside the equipped and the plain baseline."""
     arms, ratios = on_technical_prose(), to_equipped()
+    plain = arms["baseline"]
     lines = [
-        f"| method | Q/K weights trained | rate | perplexity by seed | to `{EQUIPPED}` | 95 % |",
+        f"| method | Q/K weights trained | rate | perplexity by seed | to `{EQUIPPED}`, 95 % | to `baseline`, 95 % |",
         "|---|---:|---:|---|---:|---:|",
     ]
     for name, arm in sorted(arms.items(), key=lambda row: -fmean(record.loss for record in row[1].records)):
         share = arm.record.counts.trained_query_key_share or 0.0
         seeds = ", ".join(f"{record.result.measures['perplexity']:.2f}" for record in arm.records)
-        judged = ratios.get(name)
-        ends = "" if judged is None or judged.ends is None else "{:.3f} to {:.3f}".format(*judged.ends)
-        ratio = "" if judged is None else f"×{judged.value:.3f}"
-        shown = [f"`{name}`", f"{100 * share:.1f} %", f"{arm.config.optim.lr:.2g}", seeds, ratio, ends]
-        lines.append(f"| {' | '.join(shown)} |")
+        to_plain = None if arm is plain else estimate_pair(arm, plain, PERPLEXITY, "")
+        shown = [f"`{name}`", f"{100 * share:.1f} %", f"{arm.config.optim.lr:.2g}", seeds]
+        lines.append(f"| {' | '.join([*shown, _ratio(ratios.get(name)), _ratio(to_plain)])} |")
     return "\n".join(lines)
+
+
+def _ratio(found: Estimate | None) -> str:
+    """A ratio and its interval, where there are seeds enough for one."""
+    if found is None:
+        return ""
+    ends = "" if found.ends is None else " ({:.3f} to {:.3f})".format(*found.ends)
+    return f"×{found.value:.3f}{ends}"
 
 
 def screened() -> dict[str, Screened]:
@@ -291,47 +298,46 @@ def priced_by_confirmation() -> list[Priced]:
     ]
 
 
-def write_frontier() -> None:
-    """README's picture: perplexity ratio against trained Q/K weights, and against arithmetic."""
-    screening, confirmation = priced_by_screening(), priced_by_confirmation()
+def write_prices() -> None:
+    """README's picture, of the confirmation, and that of the screening."""
+    confirmed = "technical prose, 4,000 steps, three or five seeds, 95 % intervals"
+    _draw_prices(priced_by_confirmation(), confirmed, ROOT / "docs/plots/frontier.svg")
+    screened = "TinyStories, 2,000 steps, one seed"
+    _draw_prices(priced_by_screening(), screened, ROOT / "docs/plots/screening.svg")
+
+
+def _draw_prices(rows: list[Priced], title: str, path: Path) -> None:
+    """Perplexity ratio against trained Q/K weights, and against arithmetic."""
     figure = new_figure()
-    figure.set_size_inches(9.6, 4.4)
+    figure.set_size_inches(9.6, 4.0)
+    figure.suptitle(title, fontsize=9)
     weights, arithmetic = figure.subplots(1, 2, sharey=True)
     for axes, place in ((weights, "trained"), (arithmetic, "needed")):
         axes.axhline(1.0, color="grey", linewidth=1)
-        axes.plot([getattr(row, place) for row in screening], [row.ratio for row in screening], "o", color="tab:blue")
-        for row in confirmation:
-            low, high = row.ends or (row.ratio, row.ratio)
-            axes.errorbar(
-                [getattr(row, place)], [row.ratio], [[row.ratio - low], [high - row.ratio]],
-                fmt="D", markersize=5, capsize=3, color="tab:red",
-            )  # fmt: skip
-        both = {row.method for row in confirmation}
-        _label(axes, place, [row for row in screening if row.method not in both], "tab:blue", right=True)
-        _label(axes, place, [row for row in screening if row.method in both], "tab:blue", right=False)
-        _label(axes, place, [row for row in confirmation if row.trained < 100], "tab:red", right=False)
-        _label(axes, place, [row for row in confirmation if row.trained >= 100], "tab:red", right=True)
-        axes.set_xmargin(0.55)
+        _draw_points(axes, {row.method: getattr(row, place) for row in rows}, rows)
+    weights.set_xticks(range(0, 101, 25))
     weights.set_xlabel("trained weights on the Q/K side, % of the baseline's Q and K")
     arithmetic.set_xlabel("FLOPs of a training step, % of the baseline's")
     weights.set_ylabel("perplexity / baseline+shift+gain")
-    seeds = "confirmation: technical prose, 4,000 steps, three or five seeds, 95 % interval"
-    handles = [
-        *weights.plot([], [], "o", color="tab:blue", label="screening: TinyStories, 2,000 steps, one seed"),
-        *weights.plot([], [], "D", color="tab:red", label=seeds),
-    ]
-    figure.legend(handles=handles, loc="outside upper center", ncols=2, fontsize=8, frameon=False)
-    figure.savefig(ROOT / "docs/plots/frontier.svg", metadata={"Date": None, "Creator": None})
+    figure.savefig(path, metadata={"Date": None, "Creator": None})
 
 
-def _label(axes: Any, place: str, rows: list[Priced], colour: str, *, right: bool) -> None:
-    """Names beside their points, moved down where they would meet the one above."""
-    last = math.inf
+def _draw_points(axes: Any, places: dict[str, float], rows: list[Priced]) -> None:
+    """Points with intervals and names: towards the middle, and moved down where they would meet the one above."""
+    axes.set_ymargin(0.12)
+    middle = (min(places.values()) + max(places.values())) / 2
+    room = 0.07 * (max(row.ratio for row in rows) - min(row.ratio for row in rows))
+    last = {"left": math.inf, "right": math.inf}
     for row in sorted(rows, key=lambda row: -row.ratio):
-        last = min(row.ratio, last - 0.045)
-        offset, side = (6, "left") if right else (-6, "right")
-        at = (getattr(row, place), last)
-        axes.annotate(row.method, at, (offset, -2), textcoords="offset points", fontsize=7, ha=side, color=colour)
+        low, high = row.ends or (row.ratio, row.ratio)
+        axes.errorbar(
+            [places[row.method]], [row.ratio], [[row.ratio - low], [high - row.ratio]],
+            fmt="o", markersize=5, capsize=3 if row.ends else 0, color="tab:red" if row.ends else "tab:blue", alpha=0.8,
+        )  # fmt: skip
+        side, offset = ("left", 7) if places[row.method] < middle else ("right", -7)
+        last[side] = min(row.ratio, last[side] - room)
+        at = (places[row.method], last[side])
+        axes.annotate(row.method, at, (offset, -2), textcoords="offset points", fontsize=8, ha=side)
 
 
 PROBES = {"retrieval": "30-pair retrieval", "induction-1": "one hop", "induction-2": "two hops"}
@@ -462,4 +468,4 @@ if __name__ == "__main__":
     for study in PAGES:
         page_file(study).write_text(page(study), encoding="utf-8")
     write_plots_of_speed()
-    write_frontier()
+    write_prices()

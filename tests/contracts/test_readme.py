@@ -13,10 +13,12 @@ import pytest
 
 import oelm
 from oelm.base.files import read_json
+from oelm.config.measure import PERPLEXITY
 from oelm.config.methods import control_of, parse_method
 from oelm.config.request import TrainRequest, model_config
 from oelm.data.stories import story
 from oelm.model.ledger import count_flops
+from oelm.report.findings import estimate_pair
 from oelm.report.groups import report_runs
 from oelm.report.record_files import load_records
 from oelm.report.verdicts import Verdict
@@ -263,6 +265,47 @@ def test_what_is_said_of_the_confirmation_is_what_its_records_show(monkeypatch):
     assert 0 < to_normed < to_equipped / 2  # "more than half of the lead"
     start = f"×{math.exp(trials['oelm-lowrank'].best - trials['frame-trained+shift+gain'].best):.3f}"
     assert f"come to {start}" in " ".join((ROOT / "docs/findings.md").read_text(encoding="utf-8").split())
+
+
+def test_what_is_said_of_the_plain_baseline_and_the_original_is_what_their_records_show(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    from fill_readme import by_method, report_of
+
+    said = {
+        name: " ".join((ROOT / name).read_text(encoding="utf-8").split())
+        for name in ("README.md", "docs/choosing.md", "docs/findings.md")
+    }
+    (group,) = report_of("confirmation/docs-small").groups
+    judged = {row.arm.label: row for row in group.findings if row.measure == PERPLEXITY}
+    for label in ("baseline+shift+gain", "oelm"):
+        assert judged[label].control.label == "baseline"
+        assert len(judged[label].pairs_by_seed) == 5
+    assert judged["baseline+shift+gain"].verdict is Verdict.BETTER
+    assert judged["oelm"].verdict is Verdict.INFERIOR
+    frozen, equipped = (
+        "×{:.3f} ({:.3f} to {:.3f}, five seeds)".format(row.estimate.value, *row.estimate.ends)
+        for row in (judged["oelm"], judged["baseline+shift+gain"])
+    )
+    assert all(frozen in said[name] for name in ("README.md", "docs/findings.md"))
+    assert all(equipped in said[name] for name in ("docs/choosing.md", "docs/findings.md"))
+    assert 1.25 < judged["oelm"].estimate.value < 1.4, "a third"
+
+    arms = {arm.label: arm for arm in group.arms}
+    plain = arms["baseline"]
+    lead = estimate_pair(arms["oelm-lowrank"], plain, PERPLEXITY, "")
+    assert (
+        "×{:.3f} ({:.3f} to {:.3f}, five seeds; in no plan)".format(lead.value, *lead.ends) in said["docs/findings.md"]
+    )
+    assert all(f"×{lead.value:.3f}" in text for text in said.values())
+    half = [next(point.loss for point in record.curve if point.step == 2000) for record in plain.records]
+    assert f"perplexities of {math.exp(min(half)):.0f} to {math.exp(max(half)):.0f}" in said["docs/findings.md"]
+
+    trials = by_method("confirmation/docs-small/tuning")
+    level = f"({math.exp(trials['oelm'].best):.1f} and {math.exp(trials['baseline'].best):.1f}, one seed)"
+    assert f"`oelm` and `baseline` are level {level}" in said["docs/findings.md"]
+    flat = [math.exp(record.result.loss) for record in trials["oelm"].by_rate.values()]
+    assert f"4e-3 to 6.4e-2 gave `oelm` {min(flat):.0f} to {max(flat):.0f} there" in said["docs/findings.md"]
+    assert arms["oelm"].config.optim.lr == pytest.approx(2.6e-2, rel=0.01)
 
 
 def test_what_is_said_of_normed_queries_and_keys_is_what_their_records_show(monkeypatch):
