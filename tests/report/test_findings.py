@@ -277,6 +277,21 @@ def test_scatter_is_pooled_over_complete_blocks() -> None:
     assert finding(few, "oelm").pairs == 3
 
 
+def test_an_unfinished_arm_takes_no_pair_away_from_finished_ones() -> None:
+    four = {0: 2.5, 1: 2.6, 2: 2.55, 3: 2.52}
+    finished = [
+        *make_arm("baseline", four),
+        *make_arm("oelm", {seed: loss + 0.1 for seed, loss in four.items()}),
+        *make_arm("oelm-core", {seed: loss + 0.2 for seed, loss in four.items()}),
+    ]
+    unfinished = make_arm("oelm-q", {0: 2.6, 1: 2.7, 2: 2.64})
+    assert finding(compare(finished), "oelm").estimate.model is Model.POOLED
+    comparison = compare(finished + unfinished)
+    assert finding(comparison, "oelm").pairs == 4
+    assert finding(comparison, "oelm").estimate.model is Model.PAIRED
+    assert finding(comparison, "oelm-q").pairs == 3
+
+
 def test_with_two_arms_there_is_nothing_to_pool() -> None:
     assert compare(several(0.1)).pooled is None
 

@@ -13,9 +13,9 @@ distribution against what is left of the residual ((A-2)(S-1) degrees of freedom
 than the others at the 20 % level. The levels look lax on purpose. With three seeds a test at 5 % notices a threefold
 standard deviation once in five times, and unnoticed the pooled interval covers 84 % instead of 95 %; a noisy control
 is in all comparisons at once, hence the second test. Nor is anything pooled where Tukey's test rejects the additive
-model itself. Only *more* scatter matters: with less, the pooled interval is too
-wide, which harms nobody. Taking the wider interval in half of the homogeneous cases makes the coverage there 97 %:
-that is the price. `tests/report/test_simulations.py` measures all of this.
+model itself, or where a pair has seeds that another arm lacks, which would be lost. Only *more* scatter matters: with
+less, the pooled interval is too wide, which harms nobody. Taking the wider interval in half of the homogeneous cases
+makes the coverage there 97 %: that is the price. `tests/report/test_simulations.py` measures all of this.
 
 **Values per example**: let c_se be the outcome of seed s on example e, such as 1 where it is right. An arm's value is
 the mean of c over both; difference and share are taken on the same seeds and examples. Each replicate of the crossed

@@ -314,6 +314,8 @@ def _chosen_by_runs(runs: Floats, arm: int, control: int, pool: _Pool | None) ->
     paired = contrasts.paired_contrast(differences)
     if pool is None or arm not in pool.blocks.arms or control not in pool.blocks.arms:
         return _Chosen(paired, pairs, own)
+    if pairs > len(pool.blocks.seeds):  # an unfinished arm elsewhere takes no finished pair away
+        return _Chosen(paired, pairs, own)
     places = pool.blocks.arms.index(arm), pool.blocks.arms.index(control)
     pooled = contrasts.pooled_contrast(pool.values, *places)
     differ = contrasts.variances_differ(pool.values, *places) | pool.is_rejected
