@@ -198,23 +198,22 @@ def on_technical_prose() -> dict[str, Arm]:
     return {arm.label: arm for study in studies for group in report_of(study).groups for arm in group.arms}
 
 
-def to_equipped() -> dict[str, Estimate | None]:
-    """Each of them against `baseline+shift+gain`: as its study judged it where that is its control, else by itself."""
+def beside(control: str) -> dict[str, Estimate | None]:
+    """Each of them against one: as its study judged it where that is its control, else by itself."""
     arms = on_technical_prose()
-    equipped = arms.pop(EQUIPPED)
+    other = arms.pop(control)
     judged = {
         row.arm.label: row.estimate
         for group in report_of("confirmation/docs-small").groups
         for row in group.findings
-        if row.control is not None and row.control.label == EQUIPPED and row.measure == PERPLEXITY
+        if row.control is not None and row.control.label == control and row.measure == PERPLEXITY
     }
-    return {name: judged.get(name) or estimate_pair(arm, equipped, PERPLEXITY, "") for name, arm in arms.items()}
+    return {name: judged.get(name) or estimate_pair(arm, other, PERPLEXITY, "") for name, arm in arms.items()}
 
 
 def after_4000_steps() -> str:
     """Perplexity on technical prose, each arm at its own rate, beside the equipped and the plain baseline."""
-    arms, ratios = on_technical_prose(), to_equipped()
-    plain = arms["baseline"]
+    arms, to_equipped, to_plain = on_technical_prose(), beside(EQUIPPED), beside("baseline")
     lines = [
         f"| method | Q/K weights trained | rate | perplexity by seed | to `{EQUIPPED}`, 95 % | to `baseline`, 95 % |",
         "|---|---:|---:|---|---:|---:|",
@@ -222,9 +221,8 @@ def after_4000_steps() -> str:
     for name, arm in sorted(arms.items(), key=lambda row: -fmean(record.loss for record in row[1].records)):
         share = arm.record.counts.trained_query_key_share or 0.0
         seeds = ", ".join(f"{record.result.measures['perplexity']:.2f}" for record in arm.records)
-        to_plain = None if arm is plain else estimate_pair(arm, plain, PERPLEXITY, "")
         shown = [f"`{name}`", f"{100 * share:.1f} %", f"{arm.config.optim.lr:.2g}", seeds]
-        lines.append(f"| {' | '.join([*shown, _ratio(ratios.get(name)), _ratio(to_plain)])} |")
+        lines.append(f"| {' | '.join([*shown, _ratio(to_equipped.get(name)), _ratio(to_plain.get(name))])} |")
     return "\n".join(lines)
 
 
@@ -293,17 +291,16 @@ def priced_by_confirmation() -> list[Priced]:
     arms = on_technical_prose()
     return [
         _priced(arms[name].record, each.value, each.ends)
-        for name, each in to_equipped().items()
+        for name, each in beside(EQUIPPED).items()
         if each is not None and each.ends is not None and len(arms[name].seeds) >= PAIRS_FOR_VERDICT
     ]
 
 
 def write_prices() -> None:
     """README's picture, of the confirmation, and that of the screening."""
-    confirmed = "technical prose, 4,000 steps, three or five seeds, 95 % intervals"
-    _draw_prices(priced_by_confirmation(), confirmed, ROOT / "docs/plots/frontier.svg")
-    screened = "TinyStories, 2,000 steps, one seed"
-    _draw_prices(priced_by_screening(), screened, ROOT / "docs/plots/screening.svg")
+    seeds = "technical prose, 4,000 steps, three or five seeds, 95 % intervals"
+    _draw_prices(priced_by_confirmation(), seeds, ROOT / "docs/plots/frontier.svg")
+    _draw_prices(priced_by_screening(), "TinyStories, 2,000 steps, one seed", ROOT / "docs/plots/screening.svg")
 
 
 def _draw_prices(rows: list[Priced], title: str, path: Path) -> None:

@@ -22,6 +22,7 @@ from oelm.report.findings import estimate_pair
 from oelm.report.groups import report_runs
 from oelm.report.record_files import load_records
 from oelm.report.verdicts import Verdict
+from oelm.report.write_markdown import as_markdown
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -269,7 +270,7 @@ def test_what_is_said_of_the_confirmation_is_what_its_records_show(monkeypatch):
 
 def test_what_is_said_of_the_plain_baseline_and_the_original_is_what_their_records_show(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    from fill_readme import by_method, report_of
+    from fill_readme import after_4000_steps, by_method, report_of
 
     said = {
         name: " ".join((ROOT / name).read_text(encoding="utf-8").split())
@@ -289,6 +290,11 @@ def test_what_is_said_of_the_plain_baseline_and_the_original_is_what_their_recor
     assert all(frozen in said[name] for name in ("README.md", "docs/findings.md"))
     assert all(equipped in said[name] for name in ("docs/choosing.md", "docs/findings.md"))
     assert 1.25 < judged["oelm"].estimate.value < 1.4, "a third"
+    table = after_4000_steps()
+    assert all(shown.replace(", five seeds", "") in table for shown in (frozen, equipped)), "judged once, shown alike"
+    rows = as_markdown(report_of("confirmation/docs-small")).splitlines()
+    assert next("±13 %" in row for row in rows if row.startswith("| `baseline+shift+gain` |"))
+    assert "would move the ×0.667 by 13 %" in said["docs/findings.md"]
 
     arms = {arm.label: arm for arm in group.arms}
     plain = arms["baseline"]

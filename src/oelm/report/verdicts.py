@@ -312,10 +312,8 @@ def _chosen_by_runs(runs: Floats, arm: int, control: int, pool: _Pool | None) ->
     if pairs < PAIRS_FOR_INTERVAL:
         return _Chosen(_without_error(differences.mean(axis=-1)), pairs, own)
     paired = contrasts.paired_contrast(differences)
-    if pool is None or arm not in pool.blocks.arms or control not in pool.blocks.arms:
-        return _Chosen(paired, pairs, own)
-    if pairs > len(pool.blocks.seeds):  # an unfinished arm elsewhere takes no finished pair away
-        return _Chosen(paired, pairs, own)
+    if pool is None or not {arm, control} <= set(pool.blocks.arms) or pairs > len(pool.blocks.seeds):
+        return _Chosen(paired, pairs, own)  # an unfinished arm elsewhere takes no finished pair away
     places = pool.blocks.arms.index(arm), pool.blocks.arms.index(control)
     pooled = contrasts.pooled_contrast(pool.values, *places)
     differ = contrasts.variances_differ(pool.values, *places) | pool.is_rejected
