@@ -256,6 +256,32 @@ def test_a_rate_still_at_an_edge_after_the_extensions_is_named() -> None:
     assert found == Confound(ConfoundKind.LOWEST_OF_GRID, "oelm", "3e-5")
 
 
+@pytest.mark.parametrize(
+    ("losses", "rates"),
+    [
+        ((4.84, 4.92, 4.81, 4.89), ("3e-4", "3e-3")),  # a lower one that is 3 % worse, beyond one that is 12 % worse
+        ((4.81, 4.92, 4.95, 4.84), ("3e-4", "0.01")),
+        ((4.84, None, 4.81, 4.89), ("3e-4", "3e-3")),  # beyond one that diverged
+        ((4.87, 4.92, 4.81, 4.89), None),  # 6 % worse: beyond the margin
+        ((4.84, 4.83, 4.81, 4.89), None),  # one minimum, however flat
+        ((4.81, 4.81, 4.81, 4.81), None),
+        ((4.84, 4.82, 4.81, None), None),
+    ],
+)
+def test_a_second_rate_that_did_nearly_as_well_beyond_a_worse_one_is_named(
+    losses: tuple[float | None, ...], rates: tuple[str, str] | None
+) -> None:
+    trials = tuple(Trial(lr=lr, loss=loss) for lr, loss in zip(TUNING.grid, losses, strict=True))
+    choice = Choice(cell="oelm", lr=2e-3, best=3e-3, by=ChosenBy.VERTEX, at_edge=False, trials=trials)
+    arm = tuned("oelm", 2e-3, TUNING.model_copy(update={"choice": choice}))
+    found = confounds_between(arm, tuned("baseline", 1e-3))
+    assert found == ((Confound(ConfoundKind.TWO_MINIMA, "oelm", *rates),) if rates else ())
+    by_accuracy = {"choice": choice, "measure": "accuracy"}
+    other = tuned("oelm", 2e-3, TUNING.model_copy(update=by_accuracy))
+    kinds = [each.kind for each in confounds_between(other, tuned("baseline", 1e-3))]
+    assert ConfoundKind.TWO_MINIMA not in kinds
+
+
 def test_a_seed_of_the_tuning_that_is_used_again_is_named() -> None:
     reused = tuned("oelm", 1e-3, seeds=(0, 1, 1000))
     found = confounds_between(reused, tuned("baseline", 1e-3, seeds=(0, 1, 1000)))

@@ -40,6 +40,8 @@ class ConfoundKind(StrEnum):
     LOWEST_OF_GRID = "lowest-of-grid"
     HIGHEST_OF_GRID = "highest-of-grid"
     """The chosen learning rate is the last of the grid: the best one may lie beyond."""
+    TWO_MINIMA = "two-minima"
+    """Another learning rate, beyond worse ones, did nearly as well as the best: a longer run may prefer it."""
     TUNING_SEED = "tuning-seed"
     """A seed on which the learning rate was chosen is used again to judge it."""
     EXTRAS = "extras"
@@ -187,7 +189,7 @@ def _tuning(arm: Arm, control: Arm) -> list[Confound]:
         tried = [_written(tuning, "grid") if tuning else NO_SETTING for tuning in (ours, theirs)]
         found.append(Confound(ConfoundKind.UNEQUAL_TUNING, "grid", *tried))
     for each in (arm, control):
-        found += [*_edge(each), *_reused_seed(each)]
+        found += [*_edge(each), *_two_minima(each), *_reused_seed(each)]
     return found
 
 
@@ -199,6 +201,21 @@ def _edge(arm: Arm) -> list[Confound]:
     lowest, highest = math.isclose(rate, min(tried)), math.isclose(rate, max(tried))
     kind = ConfoundKind.LOWEST_OF_GRID if lowest else ConfoundKind.HIGHEST_OF_GRID
     return [Confound(kind, arm.label, short_float(rate))] if lowest or highest else []
+
+
+def _two_minima(arm: Arm) -> list[Confound]:
+    """Rates that are better than their neighbours and whose loss lies within the margin of the best one's."""
+    role, tuning = arm.config.study, tuning_of(arm.config)
+    if role is None or tuning is None or tuning.choice is None or tuning.measure != "loss":
+        return []
+    losses = [math.inf, *(math.inf if each.loss is None else each.loss for each in tuning.choice.trials), math.inf]
+    near = [
+        trial.lr
+        for trial, before, own, after in zip(tuning.choice.trials, losses, losses[1:], losses[2:], strict=False)
+        if before > own < after and own < min(losses) + math.log(role.margin)
+    ]
+    rates = [short_float(rate) for rate in near]
+    return [Confound(ConfoundKind.TWO_MINIMA, arm.label, rates[0], rates[-1])] if len(rates) > 1 else []
 
 
 def _reused_seed(arm: Arm) -> list[Confound]:

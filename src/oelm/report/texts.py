@@ -345,6 +345,11 @@ TEXTS: dict[str, tuple[str, str]] = {
         "{what} took the highest learning rate of its grid ({arm}), so a higher one may be better",
         "{what} 选中了网格中最高的学习率（{arm}），更高的值可能更好",
     ),
+    "confound.two-minima": (
+        "{what} did about equally well at two learning rates with worse ones between them ({arm} and {control}): "
+        "which of them serves a whole run better is not known",
+        "{what} 在两个学习率（{arm} 与 {control}）下表现相近，而其间的学习率更差：完整运行中何者更好尚不清楚",
+    ),
     "confound.tuning-seed": (
         "{what} is judged with the seed that its learning rate was chosen with ({arm})",
         "{what} 的评判重复使用了选取学习率时的种子（{arm}）",
