@@ -202,6 +202,14 @@ def test_arms_that_were_planned_and_left_out_are_corrected_for(tmp_path: Path) -
     assert confidence(report_runs([other]), "oelm") == pytest.approx(0.975)
 
 
+@pytest.mark.parametrize("seeds", [(), (0,), (0, 1)])
+def test_so_are_those_that_have_only_begun(tmp_path: Path, seeds: tuple[int, ...]) -> None:
+    digest = write_plan(tmp_path, primary="oelm-random", arms=arms_of((*METHODS, "oelm-global")))
+    study(tmp_path, [digest], primary="oelm-random")
+    study(tmp_path, [digest], seeds, methods=("oelm-global",), primary="oelm-random")
+    assert confidence(report_runs([tmp_path]), "oelm") == pytest.approx(0.975)
+
+
 @pytest.mark.parametrize("state", [RunState.DIVERGED, RunState.FAILED])
 def test_runs_that_diverged_or_failed_are_counted_as_such(tmp_path: Path, state: RunState) -> None:
     study(tmp_path, [write_plan(tmp_path, seeds=(0, 1, 2, 3))], seeds=(0, 1, 2, 3))

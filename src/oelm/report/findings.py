@@ -305,10 +305,21 @@ def _asked(arms: Sequence[Arm], terms: Terms, *, is_first: bool) -> list[_Asked]
         for on in sets_of(arms, measure)
     ]
     absent = terms.plan.absent_arms if terms.plan and is_first else 0
+    begun = _only_begun(asked[0]) if terms.plan and asked else 0
     return [
-        replace(each, question=replace(each.question, absent=0 if place else absent))
+        replace(each, question=replace(each.question, absent=0 if place else absent + begun))
         for place, each in enumerate(asked)
     ]
+
+
+def _only_begun(asked: _Asked) -> int:
+    """How many arms have too few pairs for a verdict, the negative control aside."""
+    pairs = [
+        len(set(arm.seeds) & set(control.seeds))
+        for place, (arm, control) in enumerate(zip(asked.arms, asked.controls, strict=True))
+        if control is not None and place != asked.question.negative
+    ]
+    return sum(each < PAIRS_FOR_VERDICT for each in pairs)
 
 
 def _asked_on(

@@ -2,8 +2,8 @@
 
 **Which level.** All verdicts of a report are one family, tested by Holm's procedure on p_i, the p-values of "the
 difference is the criterion": sorted upwards, the j-th of m is held against 0.05 / (m - j + 1) until one fails; that one
-and all after it stay undecided at its level. Arms that were planned and have no result count among the m. Outside the
-family stand
+and all after it stay undecided at its level. Planned arms without runs enough for a verdict count among the m. Outside
+the family stand
 
 - the primary arm of a study, named before the runs: at 5 %, uncorrected. On several data sets it is uncorrected only
   where it is non-inferior on all of them (to be wrong about all, one must be wrong about the worst); else it is tested
@@ -140,7 +140,7 @@ class Question:
     negative: int | None = None
     """The place of the arm that must fail."""
     absent: int = 0
-    """Comparisons that were planned and have no result."""
+    """Comparisons that were planned and have no runs yet, or too few for a verdict."""
     looks: int = 1
     """How many analyses the plan allows for."""
 
