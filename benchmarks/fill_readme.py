@@ -226,6 +226,30 @@ def after_4000_steps() -> str:
     return "\n".join(lines)
 
 
+FROZEN = ("oelm", "oelm-random-matched", "blind")
+"""Nothing of Q and K is trained."""
+
+
+def frozen_at_two_rates() -> str:
+    """Frozen Q/K on technical prose: docs-small's runs, judged there, and those at the other rate, by themselves."""
+    (small,), (other,) = (report_of(study).groups for study in ("confirmation/docs-small", "screening/docs-rates"))
+    baseline, judged = on_technical_prose()["baseline"], beside("baseline")
+    arms = {(arm.config.optim.lr, arm.label): arm for group in (small, other) for arm in group.arms}
+    lines = [
+        "| method | rate | perplexity by seed | to `baseline`, 95 % | to random at this rate, 95 % |",
+        "|---|---:|---|---:|---:|",
+    ]
+    for (rate, label), arm in sorted(arms.items()):
+        if label not in FROZEN:
+            continue
+        to_baseline = judged[label] if arm in small.arms else estimate_pair(arm, baseline, PERPLEXITY, "")
+        random = arms.get((rate, "oelm-random-matched"))
+        to_random = estimate_pair(arm, random, PERPLEXITY, "") if random and random is not arm else None
+        seeds = ", ".join(f"{record.result.measures['perplexity']:.2f}" for record in arm.records)
+        lines.append(f"| `{label}` | {rate:.2g} | {seeds} | {_ratio(to_baseline)} | {_ratio(to_random)} |")
+    return "\n".join(lines)
+
+
 def _ratio(found: Estimate | None) -> str:
     """A ratio and its interval, where there are seeds enough for one."""
     if found is None:
@@ -383,6 +407,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "the screening": screening,
     "stronger controls": stronger_controls,
     "technical prose after 4,000 steps": after_4000_steps,
+    "frozen Q/K at two rates": frozen_at_two_rates,
     "what the confirmed models answer": lambda: answers(report_of("confirmation/docs-small")),
     "where their loss differs": loss_by_part,
     "ways to fine-tune": ways_to_finetune,
@@ -405,6 +430,7 @@ PAGES = (
     "smollm2",
     "confirmation/docs-small",
     "confirmation/docs-controls",
+    "confirmation/tinystories-small",
     "probes",
     "induction-2",
 )

@@ -207,12 +207,6 @@ def test_what_is_said_of_freezing_from_scratch_is_what_its_records_show():
     text = " ".join(README.split())
     assert found[0].verdict is Verdict.UNDECIDED
     assert f"{demo} in the demo (undecided); {short} after 600 steps of TinyStories." in text
-    records = load_records([ROOT / "results/screening/tinystories"])
-    best = [
-        min(record.result.measures["perplexity"] for record in records if record.config.method.name == name)
-        for name in ("oelm-lowrank", "baseline+shift+gain")
-    ]
-    assert "{:.2f} against {:.2f} (one seed)".format(*best) in text
 
 
 def test_what_is_said_of_the_demos_settings_is_what_their_records_show():
@@ -266,6 +260,30 @@ def test_what_is_said_of_the_confirmation_is_what_its_records_show(monkeypatch):
     assert f"come to {start}" in " ".join((ROOT / "docs/findings.md").read_text(encoding="utf-8").split())
 
 
+def test_what_is_said_of_the_second_corpus_is_what_its_records_show(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    from fill_readme import by_method, report_of
+
+    (group,) = report_of("confirmation/tinystories-small").groups
+    (primary,) = (row for row in group.findings if row.stands_alone)
+    assert (primary.arm.label, primary.control.label) == ("oelm-lowrank", "baseline+shift+gain")
+    assert primary.verdict is Verdict.UNDECIDED
+    assert len(primary.pairs_by_seed) == 3
+    figures = "×{:.3f} ({:.3f} to {:.3f}, three seeds".format(primary.estimate.value, *primary.estimate.ends)
+    for name in ("README.md", "docs/choosing.md", "docs/findings.md"):
+        assert figures in " ".join((ROOT / name).read_text(encoding="utf-8").split()), name
+    said = " ".join((ROOT / "docs/findings.md").read_text(encoding="utf-8").split())
+    for steps in (1000, 2000, 3000):
+        ends = [
+            fmean(next(point.loss for point in record.curve if point.step == steps) for record in arm.records)
+            for arm in (primary.arm, primary.control)
+        ]
+        assert f"×{math.exp(ends[0] - ends[1]):.3f} after {steps:,}" in said
+    trials = by_method("confirmation/tinystories-small/tuning")
+    half = math.exp(trials["oelm-lowrank"].best - trials["baseline+shift+gain"].best)
+    assert f"×{half:.3f} in the half-length runs" in said
+
+
 def test_what_is_said_of_the_plain_baseline_and_the_original_is_what_their_records_show(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     from fill_readme import after_4000_steps, by_method, report_of
@@ -301,17 +319,29 @@ def test_what_is_said_of_the_plain_baseline_and_the_original_is_what_their_recor
         "×{:.3f} ({:.3f} to {:.3f}, five seeds; in no plan)".format(lead.value, *lead.ends) in said["docs/findings.md"]
     )
     assert all(f"×{lead.value:.3f}" in text for text in said.values())
+    (rates,) = report_of("screening/docs-rates").groups
+    (lower,) = (arm for arm in rates.arms if arm.label == "oelm")
+    assert lower.seeds == (0,)  # "one seed"
+    low, high = (arm.records[0].result.measures["perplexity"] for arm in (lower, arms["oelm"]))
+    assert f"ends at {low:.2f} instead of {high:.2f}" in said["docs/findings.md"]
+    cost = estimate_pair(lower, plain, PERPLEXITY, "").value
+    assert f"×{cost:.3f} at [a tenth of it](docs/findings.md) (one seed)" in said["README.md"]
+    assert f"{100 * (cost - 1):.0f} % at [a tenth of it](findings.md) (one seed)" in said["docs/choosing.md"]
+    assert f"×{cost:.3f} of `baseline`" in said["docs/findings.md"]
+    assert 0.4 < math.log(high / low) / math.log(high / plain.records[0].result.measures["perplexity"]) < 0.6, "half"
+    to_random = estimate_pair(lower, arms["oelm-random-matched"], PERPLEXITY, "")
+    assert f"no better than random ones: ×{to_random.value:.3f}." in said["docs/findings.md"]
     half = [next(point.loss for point in record.curve if point.step == 2000) for record in plain.records]
     assert f"perplexities of {math.exp(min(half)):.0f} to {math.exp(max(half)):.0f}" in said["docs/findings.md"]
 
     trials = by_method("confirmation/docs-small/tuning")
     level = f"({math.exp(trials['oelm'].best):.1f} and {math.exp(trials['baseline'].best):.1f}, one seed)"
-    assert f"`oelm` and `baseline` are level {level}" in said["docs/findings.md"]
+    assert f"level with `baseline` {level}" in said["docs/findings.md"]
     nowhere = math.exp(trials["blind"].best)
     assert f"(`blind`: {nowhere:.1f}, the better of two rates so far)" in said["docs/findings.md"]
     assert len(trials["blind"].by_rate) == 2
     flat = [math.exp(record.result.loss) for record in trials["oelm"].by_rate.values()]
-    assert f"4e-3 to 6.4e-2 gave `oelm` {min(flat):.0f} to {max(flat):.0f} there" in said["docs/findings.md"]
+    assert f"4e-3 to 6.4e-2 gave `oelm` {min(flat):.0f} to {max(flat):.0f}, level" in said["docs/findings.md"]
     assert arms["oelm"].config.optim.lr == pytest.approx(2.6e-2, rel=0.01)
 
     random, matched = arms["oelm-random-matched"], judged["oelm-random-matched"]
