@@ -220,8 +220,7 @@ def after_4000_steps() -> str:
     ]
     for name, arm in sorted(arms.items(), key=lambda row: -fmean(record.loss for record in row[1].records)):
         share = arm.record.counts.trained_query_key_share or 0.0
-        seeds = ", ".join(f"{record.result.measures['perplexity']:.2f}" for record in arm.records)
-        shown = [f"`{name}`", f"{100 * share:.1f} %", f"{arm.config.optim.lr:.2g}", seeds]
+        shown = [f"`{name}`", f"{100 * share:.1f} %", f"{arm.config.optim.lr:.2g}", _by_seed(arm)]
         lines.append(f"| {' | '.join([*shown, _ratio(to_equipped.get(name)), _ratio(to_plain.get(name))])} |")
     return "\n".join(lines)
 
@@ -245,9 +244,12 @@ def frozen_at_two_rates() -> str:
         to_baseline = judged[label] if arm in small.arms else estimate_pair(arm, baseline, PERPLEXITY, "")
         random = arms.get((rate, "oelm-random-matched"))
         to_random = estimate_pair(arm, random, PERPLEXITY, "") if random and random is not arm else None
-        seeds = ", ".join(f"{record.result.measures['perplexity']:.2f}" for record in arm.records)
-        lines.append(f"| `{label}` | {rate:.2g} | {seeds} | {_ratio(to_baseline)} | {_ratio(to_random)} |")
+        lines.append(f"| `{label}` | {rate:.2g} | {_by_seed(arm)} | {_ratio(to_baseline)} | {_ratio(to_random)} |")
     return "\n".join(lines)
+
+
+def _by_seed(arm: Arm) -> str:
+    return ", ".join(f"{record.result.measures['perplexity']:.2f}" for record in arm.records)
 
 
 def _ratio(found: Estimate | None) -> str:

@@ -273,12 +273,13 @@ def test_what_is_said_of_the_second_corpus_is_what_its_records_show(monkeypatch)
     for name in ("README.md", "docs/choosing.md", "docs/findings.md"):
         assert figures in " ".join((ROOT / name).read_text(encoding="utf-8").split()), name
     said = " ".join((ROOT / "docs/findings.md").read_text(encoding="utf-8").split())
+    runs = primary.arm.records, primary.control.records
     for steps in (1000, 2000, 3000):
-        ends = [
-            fmean(next(point.loss for point in record.curve if point.step == steps) for record in arm.records)
-            for arm in (primary.arm, primary.control)
-        ]
+        ends = [fmean(next(point.loss for point in one.curve if point.step == steps) for one in arm) for arm in runs]
         assert f"×{math.exp(ends[0] - ends[1]):.3f} after {steps:,}" in said
+    behind = [100 * (math.exp(arm.loss - control.loss) - 1) for arm, control in zip(*runs, strict=True)]
+    assert f"behind with every seed, by {min(behind):.1f} to {max(behind):.1f} %" in said
+    assert [arm.config.optim.lr for arm in (primary.control, primary.arm)] == pytest.approx([1.0e-2, 1.2e-2], rel=0.05)
     trials = by_method("confirmation/tinystories-small/tuning")
     half = math.exp(trials["oelm-lowrank"].best - trials["baseline+shift+gain"].best)
     assert f"×{half:.3f} in the half-length runs" in said
