@@ -125,7 +125,7 @@ def ways_to_finetune() -> str:
         time = "1" if cost else "as `keep`"
         if ratio:
             time = f"{ratio['median']:.2f} ({ratio['low']:.2f} to {ratio['high']:.2f})"
-        quality = [f"{100 * row.mean:.2f}", points] if name in found else ["as `keep`, not run", ""]
+        quality = [f"{100 * (row.mean or 0):.2f}", points] if name in found else ["as `keep`, not run", ""]
         shown = [words, *quality, f"{row.arm.ever_trained:,}", memory, time]
         lines.append(f"| {' | '.join(shown)} |")
     return "\n".join(lines)
@@ -147,13 +147,13 @@ class Screened:
         common = self.by_rate.keys() & control.by_rate.keys()
         if not common:
             return None
-        own, other = (min(row.by_rate[rate].result.loss for rate in common) for row in (self, control))
+        own, other = (min(row.by_rate[rate].loss for rate in common) for row in (self, control))
         return math.exp(own - other)
 
     @property
     def best(self) -> float:
         """The lowest loss."""
-        return min(record.result.loss for record in self.by_rate.values())
+        return min(record.loss for record in self.by_rate.values())
 
 
 def by_method(*folders: str) -> dict[str, Screened]:
@@ -168,7 +168,7 @@ def rates_and_cells(found: dict[str, Screened]) -> tuple[list[float], dict[str, 
     """All rates in order, and the perplexity of every method at each."""
     rates = sorted({rate for row in found.values() for rate in row.by_rate})
     cells = {
-        name: [f"{math.exp(row.by_rate[rate].result.loss):.2f}" if rate in row.by_rate else "" for rate in rates]
+        name: [f"{math.exp(row.by_rate[rate].loss):.2f}" if rate in row.by_rate else "" for rate in rates]
         for name, row in found.items()
     }
     return rates, cells

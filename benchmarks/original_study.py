@@ -9,7 +9,6 @@ both arms of a pair. Each record lists both kinds of settings.
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -398,7 +397,7 @@ def gpt_record(run: GPTRun) -> Record:
     tokens = config.train.sequences_per_step * CONTEXT
     losses = run.losses or {step: round(math.log(value), 4) for step, value in (run.perplexities or {}).items()}
     losses = {**losses, max(losses, default=run.steps): run.loss}
-    counts = count_weights(config.model, config.method, run.steps)
+    counts = count_weights(MEDIUM_512, config.method, run.steps)
     best_step, best_loss = run.best or (None, run.loss)
     return Record(
         reported=Reported(
@@ -427,7 +426,7 @@ def gpt_record(run: GPTRun) -> Record:
             for step, loss in sorted(losses.items())
         ),
         counts=counts,
-        flops=count_flops(config.model, config.method, total_steps=run.steps, tokens=run.steps * tokens),
+        flops=count_flops(MEDIUM_512, config.method, total_steps=run.steps, tokens=run.steps * tokens),
         geometry=(),
         timing=Timing(
             measured_steps=run.measured_steps,
@@ -524,8 +523,7 @@ def records() -> tuple[Record, ...]:
 
 def written(values: tuple[Record, ...]) -> str:
     """The file."""
-    adapter: Any = TypeAdapter(tuple[Record, ...])
-    return adapter.dump_json(values, indent=1).decode() + "\n"
+    return TypeAdapter(tuple[Record, ...]).dump_json(values, indent=1).decode() + "\n"
 
 
 if __name__ == "__main__":
