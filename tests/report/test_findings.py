@@ -4,12 +4,13 @@ import pytest
 from scipy import stats
 
 from oelm.base.errors import ConfigError
+from oelm.config.measure import PERPLEXITY
 from oelm.config.record import Evaluation
 from oelm.config.study_role import StudyRole
 from oelm.evaluate.ask_likelihood import TEXT_LOSS, TEXT_PERPLEXITY
 from oelm.report.arms import group_into_arms
 from oelm.report.confounds import ConfoundKind
-from oelm.report.findings import Comparison, Finding, MissingRuns
+from oelm.report.findings import Comparison, Finding, MissingRuns, estimate_pair
 from oelm.report.findings import compare as compare_arms
 from oelm.report.groups import build_report
 from oelm.report.sentences import finding_remarks
@@ -45,6 +46,16 @@ def test_the_fair_control_has_the_same_extras() -> None:
     records = BASELINE + FAIR + CORE + make_arm("oelm", BASELINE_LOSSES)
     assert control_label(records, "oelm-core") == "baseline+shift+gain"
     assert control_label(records, "oelm") == "baseline"
+
+
+def test_two_arms_of_one_label_are_told_apart() -> None:
+    """They come from two studies, each of which names its arms."""
+    (here,) = group_into_arms(BASELINE)
+    (there,) = group_into_arms(make_arm("baseline", shifted((0.1, 0.1, 0.1)), lr=3e-4))
+    assert here.label == there.label
+    found = estimate_pair(there, here, PERPLEXITY, "")
+    assert found is not None
+    assert found.value == pytest.approx(math.exp(0.1))
 
 
 def test_the_order_of_extras_in_a_name_does_not_matter() -> None:

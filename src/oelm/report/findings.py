@@ -339,7 +339,7 @@ def _asked_on(
     places = {arm.label: place for place, arm in enumerate(present)}
     seeds = tuple(sorted({seed for arm in present for seed in values[arm.label]}))
     question = Question(
-        sample=_sample(present, measure, on, seeds, values),
+        sample=_sample(present, measure, on, seeds),
         controls=[None if control is None else places[control.label] for control in controls],
         measure=measure,
         criterion=criterion_of(measure, terms.margin),
@@ -373,12 +373,11 @@ def _comparison(asked: _Asked, judged: Sequence[Judgement | None]) -> Comparison
 
 def estimate_pair(arm: Arm, control: Arm, measure: Measure, on: str) -> Estimate | None:
     """One arm against any other, by themselves."""
-    values = {each.label: values_of(each, measure, on) for each in (control, arm)}
-    seeds = sorted({seed for found in values.values() for seed in found})
+    seeds = sorted({seed for each in (control, arm) for seed in values_of(each, measure, on)})
     if not seeds:
         return None
     assert measure.criterion is not None
-    _, judgement = judge(_sample((control, arm), measure, on, seeds, values), [None, 0], measure, measure.criterion)
+    _, judgement = judge(_sample((control, arm), measure, on, seeds), [None, 0], measure, measure.criterion)
     return _estimate(judgement, measure) if judgement else None
 
 
@@ -459,21 +458,20 @@ def _value(figures: Mapping[str, float], measure: Measure) -> float | None:
     return measure.factor * figures[measure.name] if measure.name in figures else None
 
 
-def _sample(
-    arms: Sequence[Arm], measure: Measure, on: str, seeds: Sequence[int], values: Mapping[str, BySeed]
-) -> Sample:
-    runs_AS = np.array([[values[arm.label].get(seed, math.nan) for seed in seeds] for arm in arms])
+def _sample(arms: Sequence[Arm], measure: Measure, on: str, seeds: Sequence[int]) -> Sample:
+    values = [values_of(arm, measure, on) for arm in arms]
+    runs_AS = np.array([[found.get(seed, math.nan) for seed in seeds] for found in values])
     if measure.per == "run":
         return Sample(runs_AS)
-    outcomes = {(arm.label, record.config.seed): _outcomes(record, on) for arm in arms for record in arm.records}
-    lengths = {len(found) for found in outcomes.values() if found is not None}
+    outcomes = [{record.config.seed: _outcomes(record, on) for record in arm.records} for arm in arms]
+    lengths = {len(found) for by_seed in outcomes for found in by_seed.values() if found is not None}
     if len(lengths) > 1:
         sizes = " and ".join(f"{length:,}" for length in sorted(lengths))
         raise ConfigError(f"{on} has {sizes} examples in these runs", "compare runs that were evaluated on one set")
     if not lengths:
         return Sample(runs_AS)
     unknown = np.full(lengths.pop(), math.nan)
-    rows = [[outcomes.get((arm.label, seed)) for seed in seeds] for arm in arms]
+    rows = [[by_seed.get(seed) for seed in seeds] for by_seed in outcomes]
     examples = [[unknown if found is None else measure.factor * found for found in row] for row in rows]
     return Sample(runs_AS, np.array(examples))
 
