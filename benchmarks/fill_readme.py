@@ -225,26 +225,40 @@ def after_4000_steps() -> str:
     return "\n".join(lines)
 
 
-FROZEN = ("oelm", "oelm-random-matched", "blind")
-"""Nothing of Q and K is trained."""
+AT_BOTH_RATES = ("oelm", "oelm-random-matched", "blind", "baseline")
+"""The arms of docs-rates, which docs-small has too."""
 
 
 def frozen_at_two_rates() -> str:
-    """Frozen Q/K on technical prose: docs-small's runs, judged there, and those at the other rate, by themselves."""
+    """Frozen Q/K and the baseline on technical prose: runs of docs-small, judged there, and others, by themselves."""
     (small,), (other,) = (report_of(study).groups for study in ("confirmation/docs-small", "screening/docs-rates"))
     baseline, judged = on_technical_prose()["baseline"], beside("baseline")
     arms = {(arm.config.optim.lr, arm.label): arm for group in (small, other) for arm in group.arms}
     lines = [
-        "| method | rate | perplexity by seed | to `baseline`, 95 % | to random at this rate, 95 % |",
-        "|---|---:|---|---:|---:|",
+        f"| method | rate | perplexity by seed | to `baseline` at {baseline.config.optim.lr:.2g}, 95 % "
+        "| to `baseline` at this rate, 95 % | to random at this rate, 95 % |",
+        "|---|---:|---|---:|---:|---:|",
     ]
     for (rate, label), arm in sorted(arms.items()):
-        if label not in FROZEN:
+        if label not in AT_BOTH_RATES:
             continue
-        to_baseline = judged[label] if arm in small.arms else estimate_pair(arm, baseline, PERPLEXITY, "")
-        random = arms.get((rate, "oelm-random-matched"))
-        to_random = estimate_pair(arm, random, PERPLEXITY, "") if random and random is not arm else None
-        lines.append(f"| `{label}` | {rate:.2g} | {_by_seed(arm)} | {_ratio(to_baseline)} | {_ratio(to_random)} |")
+        shown = [judged.get(label) if arm in small.arms else estimate_pair(arm, baseline, PERPLEXITY, "")]
+        at_this_rate = (arms.get((rate, name)) for name in ("baseline", "oelm-random-matched"))
+        shown += [None if one in (None, arm) else estimate_pair(arm, one, PERPLEXITY, "") for one in at_this_rate]
+        lines.append(f"| `{label}` | {rate:.2g} | {_by_seed(arm)} | {' | '.join(map(_ratio, shown))} |")
+    return "\n".join(lines)
+
+
+def four_times_as_long() -> str:
+    """The long study's pairs along the way: validation perplexity by step, and the mean ratio."""
+    (group,) = report_of("confirmation/docs-long").groups
+    control, arm = (next(each for each in group.arms if each.label == name) for name in (EQUIPPED, "oelm-lowrank"))
+    assert control.seeds == arm.seeds, "whole pairs"
+    lines = [f"| steps | `{control.label}` | `{arm.label}` | ratio |", "|---:|---:|---:|---:|"]
+    for place, point in enumerate(arm.record.curve):
+        ours, theirs = ([record.curve[place].loss for record in each.records] for each in (arm, control))
+        shown = (", ".join(f"{math.exp(loss):.2f}" for loss in losses) for losses in (theirs, ours))
+        lines.append(f"| {point.step:,} | {' | '.join(shown)} | ×{math.exp(fmean(ours) - fmean(theirs)):.3f} |")
     return "\n".join(lines)
 
 
@@ -410,6 +424,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "stronger controls": stronger_controls,
     "technical prose after 4,000 steps": after_4000_steps,
     "frozen Q/K at two rates": frozen_at_two_rates,
+    "four times as long": four_times_as_long,
     "what the confirmed models answer": lambda: answers(report_of("confirmation/docs-small")),
     "where their loss differs": loss_by_part,
     "ways to fine-tune": ways_to_finetune,

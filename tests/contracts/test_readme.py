@@ -285,6 +285,27 @@ def test_what_is_said_of_the_second_corpus_is_what_its_records_show(monkeypatch)
     assert f"×{half:.3f} in the half-length runs" in said
 
 
+def test_what_is_said_of_the_long_study_is_what_its_records_show(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    from fill_readme import by_method, report_of
+
+    (long,), (short,) = (report_of(f"confirmation/{study}").groups for study in ("docs-long", "docs-small"))
+    (primary,) = (row for row in long.findings if row.stands_alone)
+    assert (primary.arm.label, primary.control.label) == ("oelm-lowrank", "baseline+shift+gain")
+    assert primary.arm.seeds == primary.control.seeds == (0,)  # "one seed"
+    behind = f"×{primary.estimate.value:.3f}"
+    for name in ("README.md", "docs/choosing.md", "docs/findings.md"):
+        assert behind in (ROOT / name).read_text(encoding="utf-8"), name
+    said = " ".join((ROOT / "docs/findings.md").read_text(encoding="utf-8").split())
+    first = {arm.label: arm.records[0].loss for arm in short.arms}
+    assert f"the same seed led by ×{math.exp(first['oelm-lowrank'] - first['baseline+shift+gain']):.3f} after" in said
+    rates = [arm.config.optim.lr for arm in (primary.control, primary.arm)]
+    assert rates == pytest.approx([3.9e-3, 1.3e-2], rel=0.02)
+    trials = by_method("confirmation/docs-long/tuning")["baseline+shift+gain"].by_rate
+    doubt = [math.exp(trials[rate].loss) for rate in (4e-3, 8e-3, 1.6e-2)]
+    assert "4e-3 gave {:.2f}, 8e-3 {:.2f} and 1.6e-2 {:.2f}".format(*doubt) in said
+
+
 def test_what_is_said_of_the_plain_baseline_and_the_original_is_what_their_records_show(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     from fill_readme import after_4000_steps, by_method, report_of
