@@ -57,7 +57,7 @@ def test_rows_of_another_length_are_not_called_equally_long() -> None:
     ("study", "title", "kind"),
     [
         ("tinystories", "Which frozen attention reaches the baseline?", "screening · exploratory, no registered plan"),
-        ("screening", "Which trained Q/K weights does attention need?", "screening · registered plan"),
+        ("screening/tinystories", "Which trained Q/K weights does attention need?", "screening · registered plan"),
         ("quickstart", "Six methods with paired seeds", "demonstration · registered plan"),
     ],
 )
