@@ -421,13 +421,17 @@ def test_what_is_said_of_normed_queries_and_keys_is_what_their_records_show(monk
     assert f"from ×{half:.3f} to ×{primary.estimate.value:.3f}" in findings
     assert f"rate, {primary.control.config.optim.lr * 100:.1f}e-2, comes" in findings
 
-    times = []
-    for width in (128, 256):
-        rows = read_json(ROOT / f"results/bench/normed-{width}.json")["steps"][0]["rows"]
-        times.append({row["name"]: f"×{row['ratio']['median']:.2f}" for row in rows if row["ratio"]})
+    def step_times(record):
+        rows = read_json(ROOT / f"results/bench/{record}.json")["steps"][0]["rows"]
+        return {row["name"]: f"×{row['ratio']['median']:.2f}" for row in rows if row["ratio"]}
+
+    times = [step_times(f"normed-{width}") for width in (128, 256)]
     normed, lean = ([row[name] for row in times] for name in ("oelm-lowrank+norm", "oelm-lowrank"))
     said = "{} of a plain baseline's step at width 128 and {} at 256 instead of {} and {}".format(*normed, *lean)
-    assert said in " ".join((ROOT / "docs/choosing.md").read_text(encoding="utf-8").split())
+    choosing = " ".join((ROOT / "docs/choosing.md").read_text(encoding="utf-8").split())
+    assert said in choosing
+    wide, narrow = (step_times(f"intel-{width}")["oelm-lowrank"] for width in (256, 128))
+    assert f"{wide} at width 256 and {narrow} at 128" in choosing
 
 
 def test_what_is_said_of_the_answers_is_what_they_are(monkeypatch):
