@@ -262,6 +262,37 @@ def four_times_as_long() -> str:
     return "\n".join(lines)
 
 
+@dataclass(frozen=True)
+class Compared:
+    """A row of README's table on training from scratch: an arm of a study below results/, and where it was trained."""
+
+    study: str
+    arm: str
+    where: str
+
+
+FROM_SCRATCH = (
+    Compared("confirmation/docs-small", "oelm-lowrank", "technical prose, 4,000"),
+    Compared("confirmation/docs-long", "oelm-lowrank", "technical prose, 16,000"),
+    Compared("confirmation/tinystories-small", "oelm-lowrank", "TinyStories, 4,000"),
+    Compared("confirmation/docs-controls", "oelm-lowrank+norm", "technical prose, 4,000"),
+    Compared("confirmation/docs-small", "oelm", "technical prose, 4,000"),
+    Compared("tinystories", "oelm", "TinyStories, 600"),
+)
+
+
+def from_scratch() -> str:
+    """What leaving out Q and K, or freezing them, cost in perplexity, as judged in each study."""
+    lines = ["| method | beside | text, steps | perplexity, 95 % | seeds | verdict |", "|---|---|---|---:|---:|---|"]
+    for row in FROM_SCRATCH:
+        (group,) = report_of(row.study).groups
+        (found,) = (each for each in group.findings if each.arm.label == row.arm and each.measure == PERPLEXITY)
+        control = f"`{found.control.label}`" if found.control else ""
+        shown = [f"`{row.arm}`", control, row.where, _ratio(found.estimate), str(len(found.pairs_by_seed))]
+        lines.append(f"| {' | '.join([*shown, found.verdict or ''])} |")
+    return "\n".join(lines)
+
+
 def _by_seed(arm: Arm) -> str:
     return ", ".join(f"{record.result.measures['perplexity']:.2f}" for record in arm.records)
 
@@ -425,6 +456,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "technical prose after 4,000 steps": after_4000_steps,
     "frozen Q/K at two rates": frozen_at_two_rates,
     "four times as long": four_times_as_long,
+    "from scratch": from_scratch,
     "what the confirmed models answer": lambda: answers(report_of("confirmation/docs-small")),
     "where their loss differs": loss_by_part,
     "ways to fine-tune": ways_to_finetune,
@@ -440,6 +472,7 @@ FILES = (
     ),
 )
 ONLY_TABLE = " (the table)"
+NOT_IN_README = ("perplexity by seed", "bits per byte", "another text", "ms/step")
 PAGES = (
     "quickstart",
     "tinystories",
@@ -457,7 +490,7 @@ PAGES = (
 def region(command: str) -> str:
     """What a command prints, as the documents show it."""
     if command.endswith(ONLY_TABLE):
-        return region(command.removesuffix(ONLY_TABLE)).partition("<details>")[0]
+        return _narrow(region(command.removesuffix(ONLY_TABLE)).partition("<details>")[0])
     if command in TABLES:
         return TABLES[command]()
     if compared := re.fullmatch(r"oelm compare results/(\S+) --format md", command):
@@ -466,6 +499,15 @@ def region(command: str) -> str:
     if found is None:
         raise ValueError(f"no table is known for `{command}`")
     return _bench(found[1], found[2])
+
+
+def _narrow(markdown: str) -> str:
+    """Without the columns that a README has no room for."""
+    lines = markdown.splitlines()
+    heads = next(line for line in lines if line.startswith("|")).split("|")
+    kept = [place for place, head in enumerate(heads) if head.strip() not in NOT_IN_README]
+    cells = ([line.split("|")[place] for place in kept] if line.startswith("|") else [line] for line in lines)
+    return "\n".join("|".join(each) for each in cells)
 
 
 def filled(text: str) -> str:
