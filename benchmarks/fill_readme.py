@@ -249,16 +249,31 @@ def frozen_at_two_rates() -> str:
     return "\n".join(lines)
 
 
+LONG_STUDIES = ("confirmation/docs-long", "screening/docs-long-rates")
+"""The plan's own, and rates that were asked after its first pair."""
+
+
 def four_times_as_long() -> str:
-    """The long study's pairs along the way: validation perplexity by step, and the mean ratio."""
-    (group,) = report_of("confirmation/docs-long").groups
-    control, arm = (next(each for each in group.arms if each.label == name) for name in (EQUIPPED, "oelm-lowrank"))
-    assert control.seeds == arm.seeds, "whole pairs"
-    lines = [f"| steps | `{control.label}` | `{arm.label}` | ratio |", "|---:|---:|---:|---:|"]
-    for place, point in enumerate(arm.record.curve):
-        ours, theirs = ([record.curve[place].loss for record in each.records] for each in (arm, control))
-        shown = (", ".join(f"{math.exp(loss):.2f}" for loss in losses) for losses in (theirs, ours))
-        lines.append(f"| {point.step:,} | {' | '.join(shown)} | ×{math.exp(fmean(ours) - fmean(theirs)):.3f} |")
+    """Every long run: validation perplexity along the way, and in the end to the control with the same seed."""
+    arms = [arm for study in LONG_STUDIES for group in report_of(study).groups for arm in group.arms]
+    runs = sorted(
+        (record for arm in arms for record in arm.records),
+        key=lambda run: (run.config.method.name, -run.config.optim.lr, run.config.seed),
+    )
+    (control,) = (arm for arm in report_of(LONG_STUDIES[0]).groups[0].arms if arm.label == EQUIPPED)
+    ends = {record.config.seed: record.loss for record in control.records}
+    steps = [point.step for point in control.record.curve]
+    lines = [
+        f"| method | rate | seed | {' | '.join(f'{step:,} steps' for step in steps)} | to `{EQUIPPED}` of that seed |",
+        f"|---|---:|---:|{'---:|' * len(steps)}---:|",
+    ]
+    for run in runs:
+        method, seed, end = run.config.method.name, run.config.seed, ends.get(run.config.seed)
+        perplexities = [f"{math.exp(point.loss):.2f}" for point in run.curve]
+        ratio = "" if end is None or run in control.records else f"×{math.exp(run.loss - end):.3f}"
+        lines.append(
+            f"| {' | '.join([f'`{method}`', f'{run.config.optim.lr:.2g}', str(seed), *perplexities, ratio])} |"
+        )
     return "\n".join(lines)
 
 
@@ -269,28 +284,43 @@ class Compared:
     study: str
     arm: str
     where: str
+    beside: str = ""
+    """The study that has its control, if that is another one; then no plan has that pair."""
 
 
 FROM_SCRATCH = (
     Compared("confirmation/docs-small", "oelm-lowrank", "technical prose, 4,000"),
     Compared("confirmation/docs-long", "oelm-lowrank", "technical prose, 16,000"),
+    Compared("screening/docs-long-rates", "oelm-lowrank", "same, half the rate", beside="confirmation/docs-long"),
     Compared("confirmation/tinystories-small", "oelm-lowrank", "TinyStories, 4,000"),
     Compared("confirmation/docs-controls", "oelm-lowrank+norm", "technical prose, 4,000"),
     Compared("confirmation/docs-small", "oelm", "technical prose, 4,000"),
-    Compared("tinystories", "oelm", "TinyStories, 600"),
+    Compared("screening/docs-rates", "oelm", "same, a tenth of the rate", beside="confirmation/docs-small"),
 )
 
 
 def from_scratch() -> str:
-    """What leaving out Q and K, or freezing them, cost in perplexity, as judged in each study."""
-    lines = ["| method | beside | text, steps | perplexity, 95 % | seeds | verdict |", "|---|---|---|---:|---:|---|"]
+    """What leaving out Q and K, or freezing them, cost in perplexity: as judged in each study, or by itself."""
+    lines = ["| method | beside | text, steps | perplexity ratio, 95 % | seeds | verdict |", "|---|---|---|---:|---:|---|"]
     for row in FROM_SCRATCH:
-        (group,) = report_of(row.study).groups
-        (found,) = (each for each in group.findings if each.arm.label == row.arm and each.measure == PERPLEXITY)
-        control = f"`{found.control.label}`" if found.control else ""
-        shown = [f"`{row.arm}`", control, row.where, _ratio(found.estimate), str(len(found.pairs_by_seed))]
-        lines.append(f"| {' | '.join([*shown, found.verdict or ''])} |")
+        found = _finding(row.study, row.arm)
+        control, estimate, said = found.control, found.estimate, str(found.verdict)
+        if row.beside:
+            control = _finding(row.beside, row.arm).control
+            assert control is not None
+            estimate, said = estimate_pair(found.arm, control, PERPLEXITY, ""), "in no plan"
+        assert control is not None
+        seeds = len(set(found.arm.seeds) & set(control.seeds))
+        shown = [f"`{row.arm}`", f"`{control.label}`", row.where, _ratio(estimate), str(seeds), said]
+        lines.append(f"| {' | '.join(shown)} |")
     return "\n".join(lines)
+
+
+def _finding(study: str, label: str) -> Finding:
+    """What a study found of an arm's perplexity."""
+    (group,) = report_of(study).groups
+    (found,) = (each for each in group.findings if each.arm.label == label and each.measure == PERPLEXITY)
+    return found
 
 
 def _by_seed(arm: Arm) -> str:

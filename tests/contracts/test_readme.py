@@ -289,11 +289,21 @@ def test_what_is_said_of_the_long_study_is_what_its_records_show(monkeypatch):
     (long,), (short,) = (report_of(f"confirmation/{study}").groups for study in ("docs-long", "docs-small"))
     (primary,) = (row for row in long.findings if row.stands_alone)
     assert (primary.arm.label, primary.control.label) == ("oelm-lowrank", "baseline+shift+gain")
-    assert primary.arm.seeds == primary.control.seeds == (0,)  # "one seed"
-    behind = f"×{primary.estimate.value:.3f}"
+    assert (primary.arm.seeds, primary.control.seeds) == ((0,), (0, 1))  # "one seed", "the control's second one aside"
+    (lower,) = (arm for group in report_of("screening/docs-long-rates").groups for arm in group.arms)
+    assert (lower.label, lower.seeds) == ("oelm-lowrank", (0,))
+    assert lower.config.optim.lr == pytest.approx(primary.arm.config.optim.lr / 2, rel=1e-3)
+    control = primary.control.records[0]
+    behind, level = (f"×{math.exp(arm.records[0].loss - control.loss):.3f}" for arm in (primary.arm, lower))
+    assert behind == f"×{primary.estimate.value:.3f}"
     for name in ("docs/choosing.md", "docs/findings.md"):
-        assert behind in (ROOT / name).read_text(encoding="utf-8"), name
+        text = (ROOT / name).read_text(encoding="utf-8")
+        assert behind in text, name
+        assert level in text, name
     said = " ".join((ROOT / "docs/findings.md").read_text(encoding="utf-8").split())
+    far, nearer = (math.exp(arm.records[0].curve[0].loss - control.curve[0].loss) for arm in (primary.arm, lower))
+    assert f"(×{far:.3f} after 4,000 steps)" in said
+    assert f"from nearer (×{nearer:.3f})" in said
     first = {arm.label: arm.records[0].loss for arm in short.arms}
     assert f"the same seed led by ×{math.exp(first['oelm-lowrank'] - first['baseline+shift+gain']):.3f} after" in said
     rates = [arm.config.optim.lr for arm in (primary.control, primary.arm)]
@@ -352,7 +362,8 @@ def test_what_is_said_of_the_plain_baseline_and_the_original_is_what_their_recor
     lower_cost, no_better = (
         "×{:.3f} ({:.3f} to {:.3f}, three seeds".format(it.value, *it.ends) for it in (cost, to_random)
     )
-    assert f"at [a tenth of its tuned rate](docs/findings.md) less, but still {lower_cost})." in said["README.md"]
+    assert "cost perplexity everywhere, at [a low rate](docs/findings.md) too" in said["README.md"]
+    assert min(low) > max(least)
     assert f"{100 * (cost.value - 1):.0f} % at [a tenth of it](findings.md) (three seeds)" in said["docs/choosing.md"]
     assert f"{lower_cost}; in no plan) of `baseline`" in said["docs/findings.md"]
     assert f"{no_better}; in no plan)" in said["docs/findings.md"]
