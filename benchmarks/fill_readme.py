@@ -301,7 +301,10 @@ FROM_SCRATCH = (
 
 def from_scratch() -> str:
     """What leaving out Q and K, or freezing them, cost in perplexity: as judged in each study, or by itself."""
-    lines = ["| method | beside | text, steps | perplexity ratio, 95 % | seeds | verdict |", "|---|---|---|---:|---:|---|"]
+    lines = [
+        "| method | beside | text, steps | perplexity ratio, 95 % | seeds | verdict |",
+        "|---|---|---|---:|---:|---|",
+    ]
     for row in FROM_SCRATCH:
         found = _finding(row.study, row.arm)
         control, estimate, said = found.control, found.estimate, str(found.verdict)
