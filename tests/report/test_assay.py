@@ -6,6 +6,7 @@ import pytest
 
 from oelm.config.record import Record
 from oelm.report.arms import group_into_arms
+from oelm.report.confounds import ConfoundKind
 from oelm.report.findings import Finding, Withheld
 from oelm.report.groups import Report, build_report
 from oelm.report.sentences import group_remarks
@@ -125,6 +126,36 @@ def test_where_it_does_not_fail_that_nothing_shows_says_nothing() -> None:
         in remarks(report)
     )
     assert "no verdict, because the negative control did not fail either." in as_markdown(report)
+
+
+def test_where_there_is_no_plain_baseline_it_has_to_fail_against_the_equipped_one() -> None:
+    equipped = make_arm("baseline+shift+gain", BASELINE_LOSSES)
+    arm = make_arm("oelm-lowrank", ALIKE)
+    told = build_report([*equipped, *arm, *make_arm("blind", FAILING)])
+    assert finding(told, "oelm-lowrank").verdict is Verdict.NON_INFERIOR
+    blind = finding(told, "blind")
+    assert blind.control is not None
+    assert (blind.control.label, blind.verdict) == ("baseline+shift+gain", Verdict.INFERIOR)
+    assert not any(confound.kind is ConfoundKind.EXTRAS for confound in blind.confounds), (
+        "extras act on its absent logits"
+    )
+    not_told = build_report([*equipped, *arm, *make_arm("blind", shifted((0.002, -0.001, 0.001)))])
+    assert finding(not_told, "oelm-lowrank").withheld is Withheld.CANNOT_TELL
+    plain = build_report([*equipped, *arm, *make_arm("blind", FAILING), *make_arm("baseline", BASELINE_LOSSES)])
+    control = finding(plain, "blind").control
+    assert control is not None
+    assert control.label == "baseline"
+
+
+def test_one_that_could_not_be_held_against_anything_has_not_failed() -> None:
+    """Its seeds are others than those of all baselines."""
+    elsewhere = [
+        record.model_copy(update={"config": record.config.model_copy(update={"seed": record.config.seed + 10})})
+        for record in make_arm("blind", FAILING)
+    ]
+    report = build_report([*make_arm("baseline", BASELINE_LOSSES), *make_arm("oelm", ALIKE), *elsewhere])
+    assert finding(report, "oelm").withheld is Withheld.CANNOT_TELL
+    assert "The negative control blind is not shown to fail" in remarks(report)
 
 
 def test_without_one_the_report_says_that_it_is_not_shown() -> None:

@@ -65,6 +65,11 @@ class Arm:
         return is_same_method(self.method, METHODS["baseline"])
 
     @property
+    def is_baseline(self) -> bool:
+        """Whether it is one with all of Q and K trained as usual, plain or with extras."""
+        return is_same_method(self.method, parse_method(control_of(self.method)))
+
+    @property
     def ever_trained(self) -> int:
         """Weights that are trained at some step."""
         return self.record.counts.trained + self.record.counts.later
@@ -234,7 +239,8 @@ def choose_control(arm: Arm, among: Sequence[Arm]) -> Arm | None:
     """The fair control (baseline with the same extras) or else `baseline`; of several, the one most alike.
 
     Settings weigh more than extras: a baseline under equal settings is chosen before a fair control under
-    other ones; other data or another size weigh most, another study comes next.
+    other ones; other data or another size weigh most, another study comes next. Blind attention, which has no logits
+    that extras could act on, is held against a baseline with extras where there is no plain one.
     """
     if arm.is_reference:
         return None
@@ -244,7 +250,7 @@ def choose_control(arm: Arm, among: Sequence[Arm]) -> Arm | None:
         for other in among
         if (other.task, other.source) == (arm.task, arm.source)
         and not is_same_method(other.method, arm.method)
-        and (is_same_method(other.method, fair) or other.is_reference)
+        and (is_same_method(other.method, fair) or other.is_reference or (arm.method.blind and other.is_baseline))
     ]
     return min(candidates, key=lambda other: _distance(arm, other, fair), default=None)
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from itertools import combinations
 
 from oelm.config.method import From
-from oelm.config.methods import CARRIED, carried, control_of, parse_method
+from oelm.config.methods import CARRIED, carried, control_of
 from oelm.config.run import RunConfig
 from oelm.config.study_role import Tuning
 from oelm.report.arms import (
@@ -19,7 +19,6 @@ from oelm.report.arms import (
     choose_control,
     differing_settings,
     is_of_method,
-    is_same_method,
     planned_arms,
     setting_name,
     setting_value,
@@ -127,7 +126,7 @@ def planned_confounds(configs: Sequence[RunConfig], names: Sequence[str] | None 
     lone = [
         PlannedConfound(arm.label, control_of(arm.method), Confound(ConfoundKind.NO_CONTROL, arm.label))
         for arm in arms
-        if not is_same_method(arm.method, parse_method(control_of(arm.method))) and choose_control(arm, arms) is None
+        if not arm.is_baseline and choose_control(arm, arms) is None
     ]
     gaps = [PlannedConfound(gap.one.label, gap.other.label, gap.confound) for gap in scale_gaps(arms)]
     return (*lone, *found, *gaps)
@@ -231,9 +230,12 @@ def _written(tuning: Tuning, field: str) -> str:
 
 
 def _extras(config: RunConfig, control: RunConfig) -> list[Confound]:
-    """Extras that the control lacks. Those of `baseline+...` against `baseline` are what is under test."""
+    """Extras that the control lacks.
+
+    Those of `baseline+...` against `baseline` are what is under test; blind attention could do nothing with any.
+    """
     own, theirs = ("+".join(carried(method)) or "none" for method in (config.method, control.method))
-    if own == theirs or _differ_in_extras_only(config, control):
+    if own == theirs or config.method.blind or _differ_in_extras_only(config, control):
         return []
     return [Confound(ConfoundKind.EXTRAS, "extras", own, theirs)]
 

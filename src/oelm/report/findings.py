@@ -354,7 +354,8 @@ def _asked_on(
 def _comparison(asked: _Asked, judged: Sequence[Judgement | None]) -> Comparison:
     question = asked.question
     negative = None if question.negative is None else judged[question.negative]
-    can_tell = negative is None or Verdict(str(negative.verdict)) is Verdict.INFERIOR
+    failed = negative is not None and Verdict(str(negative.verdict)) is Verdict.INFERIOR
+    can_tell = question.negative is None or failed
     findings = tuple(
         _finding(asked, arm, control, judgement, can_tell=can_tell)
         for arm, control, judgement in zip(asked.arms, asked.controls, judged, strict=True)
