@@ -16,7 +16,7 @@ from oelm.evaluate.language_model import LanguageModel
 from oelm.exports.model_export import as_transformers
 from oelm.model.blind import BlindCache
 from oelm.model.gpt import GPT, Cache
-from oelm.model.projecting import mix_with_previous
+from oelm.model.projecting import shift_keys
 
 GREEDY = Sampling(temperature=0)
 PROMPT = [3, 1, 4, 1, 5]
@@ -47,14 +47,14 @@ def test_logits_with_a_cache_equal_those_without(config: GPTConfig, method: str,
 def damage(what: str, cache: Cache) -> None:
     """Spoil a cache of five tokens."""
     for layer in cache:
-        assert layer.last_key_B1E is not None
+        assert layer.last_key_BH1K is not None
         match what:
             case "nothing":
                 pass
             case "the last key after its shift":
-                layer.last_key_B1E = layer._k_BHCK[:, :, 4:5].transpose(1, 2).flatten(2)
+                layer.last_key_BH1K = layer._k_BHCK[:, :, 4:5]
             case "no last key":
-                layer.last_key_B1E = torch.zeros_like(layer.last_key_B1E)
+                layer.last_key_BH1K = torch.zeros_like(layer.last_key_BH1K)
             case "keys in another order":
                 layer._k_BHCK[:, :, :5] = layer._k_BHCK[:, :, :5].flip(2)
             case "one token too few":
@@ -102,9 +102,9 @@ def test_the_cache_holds_shifted_keys_and_the_last_one_as_it_was() -> None:
     cache = model.new_cache(1)[0]
     attention(x_BTD, cache)
     _, k_BTD, _ = attention.queries_keys_values(x_BTD)
-    m_H = attention.shift_H.sigmoid()
-    assert torch.equal(cache.last_key_B1E, k_BTD[:, -1:])
-    assert torch.equal(cache._k_BHCK[:, :, :4], attention.split_heads(mix_with_previous(k_BTD, 1 - m_H, m_H)))
+    k_BHTK = attention.split_heads(k_BTD)
+    assert torch.equal(cache.last_key_BH1K, k_BHTK[:, :, -1:])
+    assert torch.equal(cache._k_BHCK[:, :, :4], shift_keys(k_BHTK, attention.shift_H.sigmoid()))
 
 
 def check_the_cache(method: str, prompt: list[int], tokens: int, config: GPTConfig = SMALL) -> None:

@@ -15,7 +15,7 @@ from oelm.config.model import GPTConfig
 from oelm.model.attention import Attention, LowRank
 from oelm.model.blind import BlindAttention
 from oelm.model.gpt import GPT
-from oelm.model.projecting import add_low_rank, mix_with_previous, norm_heads, project
+from oelm.model.projecting import add_low_rank, norm_heads, project, shift_keys
 
 H, K, D, T = SMALL.heads, SMALL.head_width, SMALL.width, 7
 X_BTD = torch.randn(2, T, D, dtype=torch.float64, generator=generator_for(0, "x"))
@@ -278,37 +278,48 @@ def test_a_low_rank_update_has_the_gradients_of_its_formula() -> None:
 # --- key shift ---
 
 
-def mixed_by_loop(k_BTD: Tensor, now_H: Tensor, before_H: Tensor, *, first: str) -> Tensor:
-    out = torch.empty_like(k_BTD)
-    for d in range(D):
-        for t in range(k_BTD.shape[1]):
-            now = k_BTD[:, t, d]
-            start = {"itself": now, "zero": torch.zeros_like(now), "last": k_BTD[:, -1, d]}[first]
-            before = k_BTD[:, t - 1, d] if t else start
-            out[:, t, d] = now_H[d // K] * now + before_H[d // K] * before
+def shifted_by_loop(k_BHTK: Tensor, m_H: Tensor, *, first: str) -> Tensor:
+    out = torch.empty_like(k_BHTK)
+    for h in range(H):
+        for t in range(k_BHTK.shape[2]):
+            now = k_BHTK[:, h, t]
+            start = {"itself": now, "zero": torch.zeros_like(now), "last": k_BHTK[:, h, -1]}[first]
+            before = k_BHTK[:, h, t - 1] if t else start
+            out[:, h, t] = (1 - m_H[h]) * now + m_H[h] * before
     return out
 
 
-def drawn_keys() -> tuple[Tensor, Tensor, Tensor]:
-    generator = generator_for(0, "keys")
-    k_BTD = torch.randn(2, T, D, dtype=torch.float64, generator=generator)
-    return k_BTD, *torch.rand(2, H, dtype=torch.float64, generator=generator)
+def drawn_heads() -> Tensor:
+    """Half of the columns of rows (B, T, 2 H K), as attention hands them over."""
+    rows = torch.randn(2, T, 2 * D, dtype=torch.float64, generator=generator_for(0, "keys"))
+    return rows[..., D:].unflatten(-1, (H, K)).transpose(1, 2)
+
+
+M_H = torch.linspace(0.1, 0.8, H, dtype=torch.float64)
 
 
 def test_keys_are_mixed_with_the_key_before() -> None:
-    k_BTD, now_H, before_H = drawn_keys()
-    ours = mix_with_previous(k_BTD, now_H, before_H)
-    assert relative_error(ours, mixed_by_loop(k_BTD, now_H, before_H, first="itself")) < TOLERANCE
-    assert relative_error(ours, mixed_by_loop(k_BTD, now_H, before_H, first="zero")) > 1e-2
-    assert relative_error(ours, mixed_by_loop(k_BTD, now_H, before_H, first="last")) > 1e-2  # as torch.roll would
-    assert relative_error(ours, mixed_by_loop(k_BTD, before_H, now_H, first="itself")) > 1e-2
+    k_BHTK = drawn_heads()
+    ours = shift_keys(k_BHTK, M_H)
+    assert relative_error(ours, shifted_by_loop(k_BHTK, M_H, first="itself")) < TOLERANCE
+    assert relative_error(ours, shifted_by_loop(k_BHTK, M_H, first="zero")) > 1e-2
+    assert relative_error(ours, shifted_by_loop(k_BHTK, M_H, first="last")) > 1e-2  # as torch.roll would
+    assert relative_error(ours, shifted_by_loop(k_BHTK, 1 - M_H, first="itself")) > 1e-2
+
+
+@pytest.mark.parametrize("time", [1, 2, T])
+def test_mixed_keys_have_the_gradients_of_the_formula(time: int) -> None:
+    k_BHTK, m_H = drawn_heads()[:, :, :time].detach().requires_grad_(), M_H.clone().requires_grad_()
+    assert torch.autograd.gradcheck(shift_keys, (k_BHTK, m_H))
+    before_BH1K = drawn_heads()[:, :, -1:].detach().requires_grad_()
+    assert torch.autograd.gradcheck(shift_keys, (k_BHTK, m_H, before_BH1K))
 
 
 def test_mixing_continues_from_the_key_before() -> None:
-    k_BTD, now_H, before_H = drawn_keys()
-    whole, tail_BTD = mix_with_previous(k_BTD, now_H, before_H), k_BTD[:, 3:]
-    assert torch.equal(mix_with_previous(tail_BTD, now_H, before_H, k_BTD[:, 2:3]), whole[:, 3:])
-    assert not torch.allclose(mix_with_previous(tail_BTD, now_H, before_H), whole[:, 3:])
+    k_BHTK = drawn_heads()
+    whole, tail_BHTK = shift_keys(k_BHTK, M_H), k_BHTK[:, :, 3:]
+    assert torch.equal(shift_keys(tail_BHTK, M_H, k_BHTK[:, :, 2:3]), whole[:, :, 3:])
+    assert not torch.allclose(shift_keys(tail_BHTK, M_H), whole[:, :, 3:])
 
 
 # --- norm ---
@@ -316,28 +327,25 @@ def test_mixing_continues_from_the_key_before() -> None:
 
 def test_heads_are_normed_each_by_itself_with_the_gradients_of_the_formula() -> None:
     epsilon = 0.1  # large, so that its place matters
-    k_BTD, gain_H, _ = drawn_keys()
-    x_BTE = torch.cat([k_BTD, k_BTD.flip(1)], dim=-1)[..., D:].requires_grad_()  # half of the columns
-    x_BTHK, gain_D = x_BTE.unflatten(-1, (H, K)), gain_H.repeat_interleave(K)
-    square_BTH1 = x_BTHK.square().mean(-1, keepdim=True)
-    normed_BTE = (x_BTHK / (square_BTH1 + epsilon).sqrt()).flatten(2)
-    assert relative_error(norm_heads(x_BTE, H, epsilon), normed_BTE) < TOLERANCE
-    ours = norm_heads(x_BTE, H, epsilon, gain_H)
-    assert relative_error(ours, normed_BTE * gain_D) < TOLERANCE
-    assert relative_error(ours, (x_BTHK / (square_BTH1.sqrt() + epsilon)).flatten(2) * gain_D) > 1e-2
-    assert relative_error(ours, torch.rms_norm(x_BTE, (D,), eps=epsilon) * gain_D) > 1e-2  # all heads together
-    assert torch.autograd.gradcheck(lambda x: norm_heads(x, H, epsilon), (x_BTE,))
-    assert torch.autograd.gradcheck(lambda x, g: norm_heads(x, H, epsilon, g), (x_BTE, gain_H.requires_grad_()))
+    x_BHTK = drawn_heads().detach().requires_grad_()
+    square_BHT1 = x_BHTK.square().mean(-1, keepdim=True)
+    ours = norm_heads(x_BHTK, epsilon)
+    assert relative_error(ours, x_BHTK / (square_BHT1 + epsilon).sqrt()) < TOLERANCE
+    assert relative_error(ours, x_BHTK / (square_BHT1.sqrt() + epsilon)) > 1e-2
+    together_B1T1 = x_BHTK.square().mean((1, 3), keepdim=True)
+    assert relative_error(ours, x_BHTK / (together_B1T1 + epsilon).sqrt()) > 1e-2
+    assert torch.autograd.gradcheck(lambda x: norm_heads(x, epsilon), (x_BHTK,))
 
 
 def test_squares_of_half_precision_are_added_up_in_single() -> None:
-    x_BTE = torch.full((1, 1, 4096), 1.0, dtype=torch.bfloat16)
-    x_BTE[..., 0] = 64.0
-    exact = (x_BTE.double() / x_BTE.double().square().mean().sqrt()).bfloat16()
-    assert torch.equal(norm_heads(x_BTE.requires_grad_(), 1, 0.0), exact)
-    norm_heads(x_BTE, 1, 0.0, torch.ones(1)).sum().backward()
-    assert x_BTE.grad is not None
-    assert x_BTE.grad.dtype is torch.bfloat16
+    x_BHTK = torch.full((1, 1, 1, 4096), 1.0, dtype=torch.bfloat16)
+    x_BHTK[..., 0] = 64.0
+    exact = (x_BHTK.double() / x_BHTK.double().square().mean().sqrt()).bfloat16()
+    normed = norm_heads(x_BHTK.requires_grad_(), 0.0)
+    assert torch.equal(normed, exact)
+    normed.sum().backward()
+    assert x_BHTK.grad is not None
+    assert x_BHTK.grad.dtype is torch.bfloat16
 
 
 # --- one matmul ---

@@ -43,6 +43,31 @@ def test_looking_ahead_or_another_scale_is_noticed() -> None:
         assert min(relative_error(a, b) for a, b in zip(ours, wrong, strict=True)) > 1e-2
 
 
+@pytest.mark.parametrize("in_rows", [True, False])
+def test_a_gain_multiplies_the_logits_of_its_head(in_rows: bool) -> None:
+    def own(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        k = k if in_rows else k.contiguous()
+        gain_H = torch.tensor([0.5, 1.0, 3.0], dtype=torch.float64, requires_grad=True)
+        return causal_attention(q, k, v, 0.0, gain_H), gain_H
+
+    def of_torch(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        gain_H = torch.tensor([0.5, 1.0, 3.0], dtype=torch.float64, requires_grad=True)
+        return F.scaled_dot_product_attention(q * gain_H[:, None, None], k, v, is_causal=True), gain_H
+
+    ours, theirs = (gradients_with_gain(attention) for attention in (own, of_torch))
+    for actual, expected in zip(ours, theirs, strict=True):
+        assert torch.allclose(actual, expected, rtol=1e-10, atol=1e-11)
+    without = results(lambda q, k, v: causal_attention(q, k, v, 0.0), 70)
+    assert min(relative_error(a, b) for a, b in zip(ours[:4], without, strict=True)) > 1e-2
+
+
+def gradients_with_gain(attention) -> list[Tensor]:  # type: ignore[no-untyped-def]
+    inputs = drawn(70)
+    y_BHTK, gain_H = attention(*inputs)
+    weights = torch.randn(y_BHTK.shape, dtype=torch.float64, generator=generator_for(1, "loss", 70))
+    return [y_BHTK.detach(), *torch.autograd.grad((y_BHTK * weights).sum(), [*inputs, gain_H])]
+
+
 SHARP = 30.0
 """Scores times this: most weights underflow float32, and many lie just below its normal range."""
 
@@ -59,7 +84,7 @@ def test_no_number_below_the_normal_range_enters_a_product() -> None:
     q_BHTK, k_BHTK, v_BHTK = (part.detach().float().requires_grad_() for part in drawn(200))
     y_BHTK = causal_attention(SHARP * q_BHTK, k_BHTK, v_BHTK, 0.0)
     assert y_BHTK.grad_fn is not None
-    weights = y_BHTK.grad_fn.saved_tensors[4:]  # type: ignore[attr-defined]
+    weights = y_BHTK.grad_fn.saved_tensors[5:]  # type: ignore[attr-defined]
     scores_BHTT = (SHARP * q_BHTK @ k_BHTK.mT) * K**-0.5
     plain = torch.softmax(scores_BHTT.masked_fill(torch.ones(200, 200).triu(1).bool(), -torch.inf), -1)
     assert subnormal(plain) > 100

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from oelm.model.attention import Attention
+from oelm.model.causal import with_gain
 from oelm.model.gpt import GPT
 
 
@@ -65,11 +66,7 @@ def _weights(attention: nn.Module, x_BTD: Tensor, heads: int) -> Tensor:
         alike_TU = seen_TU.double() / seen_TU.sum(1, keepdim=True)
         return alike_TU.expand(batch, heads, time, time).cpu()
     q_BTE, k_BTE, _ = attention.queries_keys_values(x_BTD)
-    core_HKK = attention.core_HKK
-    q_BHTK = attention.split_heads(q_BTE) if core_HKK is None else attention.through_core(q_BTE, core_HKK)
-    k_BHUK = attention.split_heads(attention.scaled_keys(k_BTE, None))
-    if attention.rotary is not None:
-        q_BHTK, k_BHUK = attention.rotary(q_BHTK, 0), attention.rotary(k_BHUK, 0)
+    q_BHTK, k_BHUK = with_gain(attention.queries(q_BTE), attention.gain()), attention.keys(k_BTE)
     scores_BHTU: Tensor = (q_BHTK @ k_BHUK.transpose(2, 3)).double() * q_BHTK.shape[3] ** -0.5
     return scores_BHTU.masked_fill(~seen_TU, -torch.inf).softmax(-1).cpu()
 

@@ -20,8 +20,8 @@ from oelm.config.model import GPTConfig, Style, query_key_width
 from oelm.method.extras import NORM_EPSILON, extra_tensors
 from oelm.method.projections import frame_matrix, key_heads
 from oelm.method.weights import HeadShape
-from oelm.model.causal import causal_attention
-from oelm.model.projecting import add_low_rank, mix_with_previous, norm_heads, project
+from oelm.model.causal import causal_attention, with_gain
+from oelm.model.projecting import add_low_rank, norm_heads, project, shift_keys
 from oelm.model.rotary import Rotary
 
 
@@ -33,7 +33,7 @@ class LayerCache:
 
     def __init__(self, batch: int, context: int, shape: HeadShape, value_width: int, like: Tensor) -> None:
         self.length = 0
-        self.last_key_B1E: Tensor | None = None
+        self.last_key_BH1K: Tensor | None = None
         self._k_BHCK = like.new_empty(batch, shape.heads, context, shape.head_width)
         self._v_BHCV = like.new_empty(batch, shape.heads, context, value_width)
 
@@ -82,24 +82,22 @@ class Attention(nn.Module):
 
     def forward(self, x_BTD: Tensor, cache: LayerCache | None = None) -> Tensor:
         """Attend from each token to itself and those before it; `cache` holds the tokens before x, and then x too."""
+        start = 0 if cache is None else cache.length
         q_BTE, k_BTE, v_BTD = self.queries_keys_values(x_BTD)
-        q_BHTK = self.split_heads(q_BTE) if self.core_HKK is None else self.through_core(q_BTE, self.core_HKK)
-        k_BHSK, v_BHSV = self.split_heads(self.scaled_keys(k_BTE, cache)), self.split_heads(v_BTD)
-        if self.rotary is not None:
-            start = cache.length if cache is not None else 0
-            q_BHTK, k_BHSK = self.rotary(q_BHTK, start), self.rotary(k_BHSK, start)
+        q_BHTK, k_BHSK, v_BHSV = self.queries(q_BTE, start), self.keys(k_BTE, start, cache), self.split_heads(v_BTD)
         if cache is None:
-            y_BHTV = causal_attention(q_BHTK, k_BHSK, v_BHSV, self.dropout if self.training else 0.0)
+            dropout = self.dropout if self.training else 0.0
+            y_BHTV = causal_attention(q_BHTK, k_BHSK, v_BHSV, dropout, self.gain())
         else:
-            cache.last_key_B1E = k_BTE[:, -1:]
             k_BHSK, v_BHSV = cache.append(k_BHSK, v_BHSV)
             mask_TS = _causal_mask(x_BTD.shape[1], cache.length, x_BTD.device)
+            q_BHTK = with_gain(q_BHTK, self.gain())
             y_BHTV = F.scaled_dot_product_attention(q_BHTK, k_BHSK, v_BHSV, attn_mask=mask_TS)
         y_BTD: Tensor = self.o(y_BHTV.transpose(1, 2).flatten(2))
         return y_BTD
 
     def queries_keys_values(self, x_BTD: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """All that is projected, in one matmul. A frame takes no part in it: it reads x itself, head by head."""
+        """Queries, keys and values, in one matmul. A frame takes no part in it: it reads x itself, head by head."""
         matrices = {"q": self.q, "k": self.k, "v": self.v}
         weights = {name: matrix.weight for name, matrix in matrices.items() if matrix is not None}
         if self.q_update is not None and self.k_update is not None:
@@ -116,8 +114,6 @@ class Attention(nn.Module):
             k_BTE = add_low_rank(k_BTE, k_down_BTR, self.k_update.up.weight)
         if self.q_bias_E is not None and self.k_bias_E is not None:
             q_BTE, k_BTE = q_BTE + self.q_bias_E, k_BTE + self.k_bias_E
-        if self.has_norm:
-            q_BTE = norm_heads(q_BTE, self.shape.heads, NORM_EPSILON)
         return q_BTE, k_BTE, projected["v"]
 
     def read_frame(self, x_BTD: Tensor) -> Tensor:
@@ -140,28 +136,33 @@ class Attention(nn.Module):
             return q_BTE
         return self.split_heads(q_BTE)[:, heads].transpose(1, 2).flatten(2)
 
-    def scaled_keys(self, k_BTE: Tensor, cache: LayerCache | None) -> Tensor:
-        """Keys with shift, norm and gain.
+    def queries(self, q_BTE: Tensor, start: int = 0) -> Tensor:
+        """As the logits read them, but for the gain, from position `start` on: with norm, core and rotary positions."""
+        q_BHTK = self.split_heads(q_BTE)
+        if self.has_norm:
+            q_BHTK = norm_heads(q_BHTK, NORM_EPSILON)
+        if self.core_HKK is not None:
+            q_BHTK = _through_core(q_BHTK, self.core_HKK)
+        return q_BHTK if self.rotary is None else self.rotary(q_BHTK, start)
 
-        Without norm k_t <- exp(g_h) ((1-m_h) k_t + m_h k_{t-1}), two numbers per head in one pass; with it the mixed
-        key is normed before the gain. Across document boundaries keys are shifted as attention itself looks: unmasked.
+    def keys(self, k_BTE: Tensor, start: int = 0, cache: LayerCache | None = None) -> Tensor:
+        """As the logits read them: with shift, norm and rotary positions.
+
+        Across document boundaries keys are shifted as attention itself looks: unmasked.
         """
-        if self.shift_H is None and self.gain_H is None:
-            return k_BTE
-        gain_H = torch.ones(self.shape.heads, device=k_BTE.device) if self.gain_H is None else self.gain_H.exp()
-        m_H = torch.zeros_like(gain_H) if self.shift_H is None else self.shift_H.sigmoid()
-        last_B1E = cache.last_key_B1E if cache is not None else None
-        if not self.has_norm:
-            return mix_with_previous(k_BTE, gain_H * (1 - m_H), gain_H * m_H, last_B1E)
+        k_BHTK = self.split_heads(k_BTE)
         if self.shift_H is not None:
-            k_BTE = mix_with_previous(k_BTE, 1 - m_H, m_H, last_B1E)
-        return norm_heads(k_BTE, self.shape.heads, NORM_EPSILON, gain_H)
+            last_BH1K = cache.last_key_BH1K if cache is not None else None
+            if cache is not None:
+                cache.last_key_BH1K = k_BHTK[:, :, -1:]
+            k_BHTK = shift_keys(k_BHTK, self.shift_H.sigmoid(), last_BH1K)
+        if self.has_norm:
+            k_BHTK = norm_heads(k_BHTK, NORM_EPSILON)
+        return k_BHTK if self.rotary is None else self.rotary(k_BHTK, start)
 
-    def through_core(self, q_BTE: Tensor, core_HKK: Tensor) -> Tensor:
-        """q_h S_h for all heads as one batched matmul, (B, T, E) -> (B, H, T, K)."""
-        batch, time, _ = q_BTE.shape
-        q_HNK = q_BTE.view(batch * time, self.shape.heads, self.shape.head_width).transpose(0, 1)
-        return torch.bmm(q_HNK, core_HKK).view(self.shape.heads, batch, time, self.shape.head_width).transpose(0, 1)
+    def gain(self) -> Tensor | None:
+        """exp(g_h), where there is one."""
+        return None if self.gain_H is None else self.gain_H.exp()
 
     def split_heads(self, x_BTE: Tensor) -> Tensor:
         """(B, T, E) -> (B, H, T, K): head h takes coordinates hK .. hK+K-1 (of values: hV .. hV+V-1)."""
@@ -183,6 +184,13 @@ class Attention(nn.Module):
 
 def _matrix(projection: Projection, width: int, out_width: int) -> nn.Linear | None:
     return None if projection is Projection.COORDINATE_FRAME else nn.Linear(width, out_width, bias=False)
+
+
+def _through_core(q_BHTK: Tensor, core_HKK: Tensor) -> Tensor:
+    """q_h S_h for all heads as one batched matmul."""
+    batch, heads, time, width = q_BHTK.shape
+    q_HNK = q_BHTK.transpose(0, 1).reshape(heads, batch * time, width)
+    return torch.bmm(q_HNK, core_HKK).view(heads, batch, time, width).transpose(0, 1)
 
 
 def _causal_mask(queries: int, keys: int, device: torch.device) -> Tensor | None:

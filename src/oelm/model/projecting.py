@@ -3,7 +3,7 @@
 Matrices that read the same x, as one matmul; low-rank updates; keys mixed with the key before them; normed heads.
 """
 
-# B batch  T time  N = B T  D model width  E = H K  R rank  H heads  K head width
+# B batch  T time  N = B T  D model width  E = H K  R rank  H heads  K head width of Q and K
 
 from typing import Any
 
@@ -79,80 +79,67 @@ class _AddLowRank(torch.autograd.Function):
         return d_sum_BTE.to(ctx.dtype), d_down_BTR, d_up_RE.T.contiguous().to(up_ER.dtype)
 
 
-def mix_with_previous(k_BTD: Tensor, now_H: Tensor, before_H: Tensor, previous_B1D: Tensor | None = None) -> Tensor:
-    """k_t <- now_h k_t + before_h k_{t-1}; the first key is its own predecessor unless `previous` is given."""
-    now_H, before_H = now_H.to(k_BTD.dtype), before_H.to(k_BTD.dtype)
-    if torch.compiler.is_compiling():  # the compiler fuses the formula by itself
-        first_B1D = k_BTD[:, :1] if previous_B1D is None else previous_B1D
-        shifted_BTD = torch.cat([first_B1D, k_BTD[:, :-1]], dim=1)
-        return k_BTD * _per_coordinate(now_H, k_BTD) + shifted_BTD * _per_coordinate(before_H, k_BTD)
-    mixed_BTD: Tensor = _Mix.apply(k_BTD, now_H, before_H, previous_B1D)  # type: ignore[no-untyped-call]
-    return mixed_BTD
+def shift_keys(k_BHTK: Tensor, m_H: Tensor, previous_BH1K: Tensor | None = None) -> Tensor:
+    """k_t <- (1-m_h) k_t + m_h k_{t-1}; the first key is its own predecessor unless `previous` is given."""
+    m_H11 = m_H.to(k_BHTK.dtype)[:, None, None]
+    if previous_BH1K is None and not torch.compiler.is_compiling():
+        shifted_BHTK: Tensor = _ShiftKeys.apply(k_BHTK, m_H11)  # type: ignore[no-untyped-call]
+        return shifted_BHTK
+    first_BH1K = k_BHTK[:, :, :1] if previous_BH1K is None else previous_BH1K
+    return torch.lerp(k_BHTK, torch.cat([first_BH1K, k_BHTK[:, :, :-1]], dim=2), m_H11)
 
 
-class _Mix(torch.autograd.Function):
+class _ShiftKeys(torch.autograd.Function):
+    """From rows (B, T, H K) in memory to head by head (B, H, T, K), as attention reads keys; and its gradient back."""
+
     @staticmethod
-    def forward(ctx: Any, k_BTD: Tensor, now_H: Tensor, before_H: Tensor, previous_B1D: Tensor | None) -> Tensor:
-        ctx.save_for_backward(k_BTD, now_H, before_H)
-        now_D, before_D = _per_coordinate(now_H, k_BTD), _per_coordinate(before_H, k_BTD)
-        mixed_BTD = k_BTD * now_D
-        mixed_BTD[:, 1:].addcmul_(k_BTD[:, :-1], before_D)
-        mixed_BTD[:, :1].addcmul_(k_BTD[:, :1] if previous_B1D is None else previous_B1D, before_D)
-        return mixed_BTD
+    def forward(ctx: Any, k_BHTK: Tensor, m_H11: Tensor) -> Tensor:
+        ctx.save_for_backward(k_BHTK, m_H11)
+        shifted_BHTK = k_BHTK.new_empty(k_BHTK.shape)
+        torch.lerp(k_BHTK[:, :, 1:], k_BHTK[:, :, :-1], m_H11, out=shifted_BHTK[:, :, 1:])
+        shifted_BHTK[:, :, :1] = k_BHTK[:, :, :1]
+        return shifted_BHTK
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, d_mixed_BTD: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
-        k_BTD, now_H, before_H = ctx.saved_tensors
-        now_D, before_D = _per_coordinate(now_H, k_BTD), _per_coordinate(before_H, k_BTD)
-        d_k_BTD = d_mixed_BTD * now_D
-        d_k_BTD[:, :-1].addcmul_(d_mixed_BTD[:, 1:], before_D)
-        d_k_BTD[:, :1].addcmul_(d_mixed_BTD[:, :1], before_D)
-        heads = len(now_H)
-        d_now_D = (d_mixed_BTD * k_BTD).sum((0, 1))
-        d_before_D = (d_mixed_BTD[:, 1:] * k_BTD[:, :-1]).sum((0, 1)) + (d_mixed_BTD[:, 0] * k_BTD[:, 0]).sum(0)
-        return d_k_BTD, d_now_D.view(heads, -1).sum(1), d_before_D.view(heads, -1).sum(1), None
+    def backward(ctx: Any, d_shifted_BHTK: Tensor) -> tuple[Tensor, Tensor]:
+        """Key t was read at t and t+1, the last one once, the first one whole at its own place."""
+        k_BHTK, m_H11 = ctx.saved_tensors
+        batch, heads, time, width = k_BHTK.shape
+        d_k_BHTK = k_BHTK.new_empty(batch, time, heads, width).transpose(1, 2)
+        d_later = d_shifted_BHTK[:, :, 1:]
+        torch.lerp(d_shifted_BHTK[:, :, :-1], d_later, m_H11, out=d_k_BHTK[:, :, :-1])
+        torch.mul(d_shifted_BHTK[:, :, -1:], 1 - m_H11, out=d_k_BHTK[:, :, -1:])
+        d_k_BHTK[:, :, :1].addcmul_(d_shifted_BHTK[:, :, :1], m_H11)
+        back = torch.sub(k_BHTK[:, :, :-1], k_BHTK[:, :, 1:])
+        return d_k_BHTK, back.mul_(d_later).sum((0, 2, 3)).view_as(m_H11)
 
 
-def norm_heads(x_BTE: Tensor, heads: int, epsilon: float, gain_H: Tensor | None = None) -> Tensor:
-    """x_h <- g_h x_h / rms(x_h), rms^2 = mean of x_h^2 + epsilon; without a gain g = 1."""
+def norm_heads(x_BHTK: Tensor, epsilon: float) -> Tensor:
+    """x_h <- x_h / rms(x_h), rms^2 = mean of x_h^2 + epsilon."""
     if torch.compiler.is_compiling():
-        x_BTHK = x_BTE.view(*x_BTE.shape[:2], heads, -1)
-        y_BTE = F.rms_norm(x_BTHK, x_BTHK.shape[-1:], eps=epsilon).flatten(2)
-        return y_BTE if gain_H is None else y_BTE * _per_coordinate(gain_H.to(x_BTE.dtype), x_BTE)
-    normed_BTE: Tensor = _NormHeads.apply(x_BTE, heads, epsilon, gain_H)  # type: ignore[no-untyped-call]
-    return normed_BTE
+        return F.rms_norm(x_BHTK, x_BHTK.shape[-1:], eps=epsilon)
+    normed_BHTK: Tensor = _NormHeads.apply(x_BHTK, epsilon)  # type: ignore[no-untyped-call]
+    return normed_BHTK
 
 
 class _NormHeads(torch.autograd.Function):
-    """Head by head, with r = 1 / rms(x) and s = dy.x:  dx = g r (dy - x r^2 s / K),  dg = r s, summed over tokens."""
+    """With r = 1 / rms(x) and s = dy.x:  dx = r (dy - x r^2 s / K)."""
 
     @staticmethod
-    def forward(ctx: Any, x_BTE: Tensor, heads: int, epsilon: float, gain_H: Tensor | None) -> Tensor:
-        x_BTHK = x_BTE.view(*x_BTE.shape[:2], heads, -1)
-        exact = torch.promote_types(x_BTE.dtype, torch.float32)  # squares of bf16 are added up in float32
-        length_BTH1 = torch.linalg.vector_norm(x_BTHK, dim=-1, keepdim=True, dtype=exact)
-        r_BTH1 = length_BTH1.square_().div_(x_BTHK.shape[-1]).add_(epsilon).rsqrt_()
-        ctx.save_for_backward(x_BTHK, r_BTH1, gain_H)
-        return (x_BTHK * _NormHeads._factor(r_BTH1, gain_H)).flatten(2).to(x_BTE.dtype)
+    def forward(ctx: Any, x_BHTK: Tensor, epsilon: float) -> Tensor:
+        exact = torch.promote_types(x_BHTK.dtype, torch.float32)  # squares of bf16 are added up in float32
+        length_BHT1 = torch.linalg.vector_norm(x_BHTK, dim=-1, keepdim=True, dtype=exact)
+        r_BHT1 = length_BHT1.square_().div_(x_BHTK.shape[-1]).add_(epsilon).rsqrt_()
+        ctx.save_for_backward(x_BHTK, r_BHT1)
+        normed_BHTK: Tensor = (x_BHTK * r_BHT1).to(x_BHTK.dtype)
+        return normed_BHTK
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, d_y_BTE: Tensor) -> tuple[Tensor, None, None, Tensor | None]:
-        x_BTHK, r_BTH1, gain_H = ctx.saved_tensors
-        d_y_BTHK = d_y_BTE.view_as(x_BTHK)
-        s_BTH1 = (d_y_BTHK * x_BTHK).sum(-1, keepdim=True, dtype=r_BTH1.dtype)
-        factor_BTH1 = _NormHeads._factor(r_BTH1, gain_H)
-        d_x_BTHK = d_y_BTHK * factor_BTH1
-        d_x_BTHK.addcmul_(x_BTHK, s_BTH1 * factor_BTH1 * r_BTH1 * r_BTH1, value=-1 / x_BTHK.shape[-1])
-        d_gain_H = None if gain_H is None else (s_BTH1 * r_BTH1).sum((0, 1)).squeeze(-1).to(gain_H.dtype)
-        return d_x_BTHK.flatten(2).to(x_BTHK.dtype), None, None, d_gain_H
-
-    @staticmethod
-    def _factor(r_BTH1: Tensor, gain_H: Tensor | None) -> Tensor:
-        return r_BTH1 if gain_H is None else r_BTH1 * gain_H.to(r_BTH1.dtype)[:, None]
-
-
-def _per_coordinate(value_H: Tensor, like_BTD: Tensor) -> Tensor:
-    """Each head's value for each of its K coordinates: (D)."""
-    return value_H.repeat_interleave(like_BTD.shape[-1] // len(value_H))
+    def backward(ctx: Any, d_y_BHTK: Tensor) -> tuple[Tensor, None]:
+        x_BHTK, r_BHT1 = ctx.saved_tensors
+        s_BHT1 = (d_y_BHTK * x_BHTK).sum(-1, keepdim=True, dtype=r_BHT1.dtype)
+        d_x_BHTK = d_y_BHTK * r_BHT1
+        d_x_BHTK.addcmul_(x_BHTK, s_BHT1 * r_BHT1**3, value=-1 / x_BHTK.shape[-1])
+        return d_x_BHTK.to(x_BHTK.dtype), None
