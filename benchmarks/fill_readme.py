@@ -283,6 +283,7 @@ class Compared:
 
     study: str
     arm: str
+    """Its label there."""
     where: str
     beside: str = ""
     """The study that has its control, if that is another one; then no plan has that pair."""
@@ -291,11 +292,11 @@ class Compared:
 FROM_SCRATCH = (
     Compared("confirmation/docs-small", "oelm-lowrank", "technical prose, 4,000"),
     Compared("confirmation/docs-long", "oelm-lowrank", "technical prose, 16,000"),
-    Compared("screening/docs-long-rates", "oelm-lowrank", "same, half the rate", beside="confirmation/docs-long"),
+    Compared("screening/docs-long-rates", "oelm-lowrank lr=6.615e-3", "same, half the rate", "confirmation/docs-long"),
     Compared("confirmation/tinystories-small", "oelm-lowrank", "TinyStories, 4,000"),
     Compared("confirmation/docs-controls", "oelm-lowrank+norm", "technical prose, 4,000"),
     Compared("confirmation/docs-small", "oelm", "technical prose, 4,000"),
-    Compared("screening/docs-rates", "oelm", "same, a tenth of the rate", beside="confirmation/docs-small"),
+    Compared("screening/docs-rates", "oelm", "same, a tenth of the rate", "confirmation/docs-small"),
 )
 
 
@@ -307,14 +308,14 @@ def from_scratch() -> str:
     ]
     for row in FROM_SCRATCH:
         found = _finding(row.study, row.arm)
-        control, estimate, said = found.control, found.estimate, str(found.verdict)
+        method, control, estimate, said = found.arm.method.name, found.control, found.estimate, str(found.verdict)
         if row.beside:
-            control = _finding(row.beside, row.arm).control
+            control = _finding(row.beside, method).control
             assert control is not None
             estimate, said = estimate_pair(found.arm, control, PERPLEXITY, ""), "in no plan"
         assert control is not None
         seeds = len(set(found.arm.seeds) & set(control.seeds))
-        shown = [f"`{row.arm}`", f"`{control.label}`", row.where, _ratio(estimate), str(seeds), said]
+        shown = [f"`{method}`", f"`{control.label}`", row.where, _ratio(estimate), str(seeds), said]
         lines.append(f"| {' | '.join(shown)} |")
     return "\n".join(lines)
 

@@ -290,17 +290,33 @@ def test_what_is_said_of_the_long_study_is_what_its_records_show(monkeypatch):
     (primary,) = (row for row in long.findings if row.stands_alone)
     assert (primary.arm.label, primary.control.label) == ("oelm-lowrank", "baseline+shift+gain")
     assert (primary.arm.seeds, primary.control.seeds) == ((0,), (0, 1))  # "one seed", "the control's second one aside"
-    (lower,) = (arm for group in report_of("screening/docs-long-rates").groups for arm in group.arms)
-    assert (lower.label, lower.seeds) == ("oelm-lowrank", (0,))
-    assert lower.config.optim.lr == pytest.approx(primary.arm.config.optim.lr / 2, rel=1e-3)
-    control = primary.control.records[0]
-    behind, level = (f"×{math.exp(arm.records[0].loss - control.loss):.3f}" for arm in (primary.arm, lower))
+    (others,) = report_of("screening/docs-long-rates").groups
+    rates = {(arm.method.name, arm.config.optim.lr): arm for arm in others.arms}
+    assert all(arm.seeds == (0,) for arm in others.arms)
+    control, (own, of_control) = (
+        primary.control.records[0],
+        (arm.config.optim.lr for arm in (primary.arm, primary.control)),
+    )
+    lower, lowest, less = (
+        next(arm for (name, rate), arm in rates.items() if name == method and rate == pytest.approx(wanted, rel=1e-3))
+        for method, wanted in (
+            ("oelm-lowrank", own / 2),
+            ("oelm-lowrank", of_control),
+            ("baseline+shift+gain", of_control / 2),
+        )
+    )
+    behind, level, same_rate, worse = (
+        f"×{math.exp(arm.records[0].loss - control.loss):.3f}" for arm in (primary.arm, lower, lowest, less)
+    )
     assert behind == f"×{primary.estimate.value:.3f}"
     for name in ("docs/choosing.md", "docs/findings.md"):
         text = (ROOT / name).read_text(encoding="utf-8")
         assert behind in text, name
         assert level in text, name
     said = " ".join((ROOT / "docs/findings.md").read_text(encoding="utf-8").split())
+    assert f"At half that rate it ends at {level}, at the control's own at {same_rate}" in said
+    assert f"at half its rate it ends at {worse} of itself" in said
+    assert lower.records[0].loss < min(lowest.records[0].loss, primary.arm.records[0].loss), "the best that was tried"
     far, nearer = (math.exp(arm.records[0].curve[0].loss - control.curve[0].loss) for arm in (primary.arm, lower))
     assert f"(×{far:.3f} after 4,000 steps)" in said
     assert f"from nearer (×{nearer:.3f})" in said
