@@ -82,21 +82,22 @@ class _InBlocks(torch.autograd.Function):
         inner_NT1 = (d_y_BHTV * y_BHTV).sum(-1, keepdim=True).flatten(0, 1)
         d_y_NTV = d_y_BHTV.flatten(0, 1)
         d_q_NTK = torch.empty_like(q_NTK)
-        d_k_NTK = d_v_NTV = q_NTK.new_empty(0)
-        last_first = reversed([*zip(_blocks(q_NTK), kept, strict=True)])
-        for place, ((queries, seen), weights_NCS) in enumerate(last_first):
+        blocks = [*zip(_blocks(q_NTK), kept, strict=True)]
+        for (queries, seen), weights_NCS in reversed(blocks):  # the last queries see all keys: no sum begins with zeros
             d_y_NCV = d_y_NTV[:, queries]
             d_scores_NCS = torch.bmm(d_y_NCV, v_NTV[:, seen].transpose(1, 2))
             d_scores_NCS.sub_(inner_NT1[:, queries]).mul_(weights_NCS)
             d_q_NTK[:, queries] = torch.bmm(d_scores_NCS, k_NTK[:, seen])
             d_v_NSV = torch.bmm(weights_NCS.transpose(1, 2), d_y_NCV)
             d_k_NSK = torch.bmm(d_scores_NCS.transpose(1, 2), q_NTK[:, queries])
-            if place == 0:  # the last queries see all keys
+            if seen.stop == q_NTK.shape[1]:
                 d_k_NTK, d_v_NTV = d_k_NSK, d_v_NSV
             else:
                 d_k_NTK[:, seen] += d_k_NSK
                 d_v_NTV[:, seen] += d_v_NSV
-        d_q_BHTK, d_k_BHTK, d_v_BHTV = (d_NTK.unflatten(0, y_BHTV.shape[:2]) for d_NTK in (d_q_NTK, d_k_NTK, d_v_NTV))
+        d_q_BHTK, d_k_BHTK, d_v_BHTV = (
+            d_NTK.view(*y_BHTV.shape[:2], *d_NTK.shape[1:]) for d_NTK in (d_q_NTK, d_k_NTK, d_v_NTV)
+        )
         d_gain_H = None
         if gain_H is not None:  # the q of the scores is g q / sqrt(K)
             d_gain_H = (d_q_BHTK * q_NTK.view_as(d_q_BHTK)).sum((0, 2, 3)).to(gain_H.dtype) / gain_H
