@@ -158,5 +158,17 @@ def test_one_that_could_not_be_held_against_anything_has_not_failed() -> None:
     assert "The negative control blind is not shown to fail" in remarks(report)
 
 
+def test_on_a_measure_that_was_not_taken_of_it_nothing_is_called_harmless() -> None:
+    shares = {"baseline": (0.9, 0.91, 0.9), "oelm": (0.9, 0.91, 0.9), "blind": (0.6, 0.61, 0.6)}
+    arms = {name: finetuned(name, values) for name, values in shares.items()}
+    assert (
+        finding(build_report([run for runs in arms.values() for run in runs]), "oelm").verdict is Verdict.NON_INFERIOR
+    )
+    unasked = [run.model_copy(update={"evaluations": ()}) for run in arms["blind"]]
+    report = build_report([*arms["baseline"], *arms["oelm"], *unasked])
+    assert finding(report, "oelm").withheld is Withheld.NO_NEGATIVE
+    assert "no verdict, because figures of the negative control are missing" in as_markdown(report)
+
+
 def test_without_one_the_report_says_that_it_is_not_shown() -> None:
     assert "Without a negative control (`blind`) it is not shown" in remarks(study(5.0, oelm=ALIKE))

@@ -155,7 +155,7 @@ def test_where_the_planned_negative_control_is_left_out_that_nothing_shows_says_
     ):
         report = report_runs(kept)
         assert finding(report, "oelm").withheld is Withheld.NO_NEGATIVE
-        assert "no verdict, because planned runs of the negative control are missing" in as_markdown(report)
+        assert "no verdict, because figures of the negative control are missing" in as_markdown(report)
     elsewhere = arms_of(METHODS) | {"wiki-blind": arms_of(("blind",), digest="b" * 16)["blind"]}
     other = tmp_path / "other"
     other.mkdir()

@@ -94,7 +94,7 @@ class Withheld(StrEnum):
     INCOMPLETE = "incomplete"
     """Planned runs of the arm or of its control are missing: were they left out for what they showed?"""
     NO_NEGATIVE = "no-negative"
-    """No difference shows, and planned runs of the negative control, which would say whether one could, are missing."""
+    """No difference shows, and the negative control, which would say whether one could, lacks runs or this measure."""
     NOT_LEARNT = "not-learnt"
     """The control predicts hardly better than without looking: before anything is learnt, all arms are alike."""
     CANNOT_TELL = "cannot-tell"
@@ -231,6 +231,8 @@ class _Asked:
     primary: str | None
     also: tuple[Measure, ...]
     terms: Terms
+    lacks_negative: bool
+    """Whether the experiment has a negative control, and this measure was not taken of it."""
 
 
 def compare(arms: Sequence[Arm], margin: float | None = None, primary: str | None = None) -> tuple[Comparison, ...]:
@@ -348,7 +350,8 @@ def _asked_on(
         negative=next((places[arm.label] for arm in present if arm.method.blind), None),
         looks=terms.plan.looks if terms.plan else 1,
     )
-    return _Asked(question, on, present, controls, seeds, primary, also, terms)
+    lacks_negative = question.negative is None and any(arm.method.blind for arm in arms)
+    return _Asked(question, on, present, controls, seeds, primary, also, terms, lacks_negative)
 
 
 def _comparison(asked: _Asked, judged: Sequence[Judgement | None]) -> Comparison:
@@ -496,7 +499,7 @@ def _finding(asked: _Asked, arm: Arm, control: Arm | None, judgement: Judgement 
     }
     row = _row(arm.record, on, "last")
     verdict = Verdict(str(judgement.verdict)) if judgement else Verdict.NO_VERDICT
-    withheld = _withheld(verdict, arm, control, asked.terms.plan, can_tell=can_tell)
+    withheld = _withheld(verdict, arm, control, asked, can_tell=can_tell)
     verdict = verdict if withheld is None else Verdict.NO_VERDICT
     few = control is not None and verdict is Verdict.NO_VERDICT and withheld is None
     estimate = _estimate(judgement, measure) if judgement else None
@@ -547,20 +550,19 @@ def _texts(arm: Arm) -> dict[int, TextBlocks | None]:
     return {record.config.seed: record.result.text for record in arm.records}
 
 
-def _withheld(
-    verdict: Verdict, arm: Arm, control: Arm | None, plan: Registration | None, *, can_tell: bool
-) -> Withheld | None:
+def _withheld(verdict: Verdict, arm: Arm, control: Arm | None, asked: _Asked, *, can_tell: bool) -> Withheld | None:
     """Why the verdict must not be given; None where it may, or where there is none."""
     if verdict is Verdict.NO_VERDICT or control is None:
         return None
+    plan, is_harmless = asked.terms.plan, verdict is Verdict.NON_INFERIOR
     cells = [each.config.study.cell for each in (arm, control) if each.config.study]
     if plan and any(map(plan.lacks, cells)):
         return Withheld.INCOMPLETE
-    if plan and verdict is Verdict.NON_INFERIOR and any(map(plan.lacks_negative, cells)):
+    if is_harmless and (asked.lacks_negative or (plan and any(map(plan.lacks_negative, cells)))):
         return Withheld.NO_NEGATIVE
     if control.unexplained is not None and control.unexplained > LEARNT:
         return Withheld.NOT_LEARNT
-    return None if can_tell or verdict is not Verdict.NON_INFERIOR else Withheld.CANNOT_TELL
+    return None if can_tell or not is_harmless else Withheld.CANNOT_TELL
 
 
 def _more_seeds(judgement: Judgement, question: Question) -> int | None:

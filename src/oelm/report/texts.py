@@ -163,9 +163,9 @@ TEXTS: dict[str, tuple[str, str]] = {
         "尚不能断定{doing}（{arm}）使{measure}变差多少：缺少计划内的运行",
     ),
     "plain.withheld_no_negative": (
-        "we cannot say yet that {doing} ({arm}) is harmless in {measure}: planned runs of the negative control, which "
+        "we cannot say yet that {doing} ({arm}) is harmless in {measure}: figures of the negative control, which "
         "would show whether this study can tell, are missing",
-        "尚不能说{doing}（{arm}）对{measure}无害：缺少计划内的阴性对照运行，无从得知本研究能否分辨",
+        "尚不能说{doing}（{arm}）对{measure}无害：缺少阴性对照的结果，无从得知本研究能否分辨",
     ),
     "plain.withheld_not_learnt": (
         "nothing can be said of {doing} ({arm}) yet: the control has hardly learnt anything, and so all methods look "
@@ -284,8 +284,8 @@ TEXTS: dict[str, tuple[str, str]] = {
     ),
     "withheld.incomplete": ("no verdict, because planned runs are missing", "不作判定，因为缺少计划内的运行"),
     "withheld.no-negative": (
-        "no verdict, because planned runs of the negative control are missing",
-        "不作判定，因为缺少计划内的阴性对照运行",
+        "no verdict, because figures of the negative control are missing",
+        "不作判定，因为缺少阴性对照的结果",
     ),
     "withheld.not-learnt": (
         "no verdict, because the control has hardly learnt anything",
