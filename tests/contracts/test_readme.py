@@ -253,6 +253,28 @@ def test_what_is_said_of_the_confirmation_is_what_its_records_show(monkeypatch):
         trials[control].best - trials["oelm-lowrank"].best for control in ("baseline+shift+gain", "baseline+shift+norm")
     )
     assert 0 < to_normed < to_equipped / 2  # "more than half of the lead"
+    judged = {row.arm.label: row for row in group.findings if row.measure == PERPLEXITY}
+    half_rank, blind = judged["oelm-frame+rank=4"], judged["blind"]
+    assert (half_rank.control.label, half_rank.verdict) == ("baseline+shift+gain", Verdict.BETTER)
+    assert (blind.control.label, blind.verdict) == ("baseline", Verdict.INFERIOR)
+    shown = [
+        "×{:.3f} ({:.3f} to {:.3f}, five seeds)".format(row.estimate.value, *row.estimate.ends)
+        for row in (half_rank, blind)
+    ]
+    said = {
+        name: " ".join((ROOT / name).read_text(encoding="utf-8").split())
+        for name in ("docs/choosing.md", "docs/findings.md")
+    }
+    assert all(shown[0] in text for text in said.values())
+    assert f"(`blind`) has {shown[1]} of the perplexity of `baseline`" in said["docs/findings.md"]
+    pairs = [(half_rank, primary), (judged["oelm"], blind)]
+    between, above_blind = (estimate_pair(one.arm, other.arm, PERPLEXITY, "") for one, other in pairs)
+    assert between.ends[0] < 1 < between.ends[1], "no difference shows"
+    for found in (between, above_blind):
+        assert (
+            "×{:.3f} ({:.3f} to {:.3f}, five seeds; in no plan)".format(found.value, *found.ends)
+            in said["docs/findings.md"]
+        )
     start = f"×{math.exp(trials['oelm-lowrank'].best - trials['frame-trained+shift+gain'].best):.3f}"
     assert f"come to {start}" in " ".join((ROOT / "docs/findings.md").read_text(encoding="utf-8").split())
 
