@@ -1,12 +1,14 @@
+import os
 import platform
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 
 from oelm.base.errors import ConfigError
-from oelm.base.runtime import Runtime, choose_runtime, generator_for, world_from_environment
+from oelm.base.runtime import Runtime, avoid_unusable_tiles, choose_runtime, generator_for, world_from_environment
 
 
 def test_streams_of_one_purpose_are_equal_and_do_not_disturb_each_other() -> None:
@@ -47,6 +49,30 @@ def test_an_unusable_device_is_refused_in_one_line(device: str) -> None:
     with pytest.raises(ConfigError, match=r"device .* cannot be used.*Fix: choose --device") as error:
         choose_runtime(device)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("level", "flags", "avoided"),
+    [(28, "avx512f amx_bf16 amx_tile", True), (32, "avx512f amx_bf16 amx_tile", False), (22, "avx512f", False)],
+)
+def test_tiles_that_are_named_but_not_described_are_avoided(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, level: int, flags: str, avoided: bool
+) -> None:
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text(f"processor\t: 0\ncpuid level\t: {level}\nflags\t\t: fpu {flags}\n")
+    avoid_unusable_tiles(cpuinfo)
+    assert ("ONEDNN_MAX_CPU_ISA" in os.environ) is avoided
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
+    avoid_unusable_tiles(cpuinfo)
+    assert os.environ["ONEDNN_MAX_CPU_ISA"] == "AVX2"  # the user's own word
+
+
+def test_a_run_in_bf16_is_not_ended_by_an_illegal_instruction() -> None:
+    product = "torch.ones(64, 64, dtype=torch.bfloat16) @ torch.ones(64, 64, dtype=torch.bfloat16)"
+    program = f"import torch; from oelm.base.runtime import choose_runtime; choose_runtime('cpu'); {product}"
+    inherited = {name: value for name, value in os.environ.items() if name != "ONEDNN_MAX_CPU_ISA"}
+    subprocess.run([sys.executable, "-c", program], env=inherited, check=True)
 
 
 def test_peak_memory_is_in_bytes() -> None:

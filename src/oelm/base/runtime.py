@@ -3,8 +3,10 @@
 import ctypes
 import os
 import platform
+import re
 import resource
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
@@ -74,6 +76,7 @@ def choose_runtime(device: str) -> Runtime:
         ) from error
     if chosen.type == "cpu":
         keep_freed_memory()
+        avoid_unusable_tiles()
     return Runtime(device=chosen, rank=rank, world=world)
 
 
@@ -110,6 +113,21 @@ def _mallopt(parameter: int, value: int) -> None:
     function = getattr(ctypes.CDLL(None), "mallopt", None) if platform.system() == "Linux" else None
     if function is not None:
         function(parameter, value)
+
+
+_TILE_LEAF = 0x1D
+
+
+def avoid_unusable_tiles(cpuinfo: Path = Path("/proc/cpuinfo")) -> None:
+    """Keep torch off Intel's matrix tiles (AMX) in a virtual machine that names them but does not describe them.
+
+    The oneDNN of torch 2.13 asks for the name only: its first bf16 product would end the process with an illegal
+    instruction (oneDNN issue 5689). Tiles are described by CPUID's leaf 0x1D.
+    """
+    text = cpuinfo.read_text() if cpuinfo.exists() else ""
+    highest_leaf = re.search(r"^cpuid level\s*: (\d+)$", text, re.MULTILINE)
+    if highest_leaf and int(highest_leaf[1]) < _TILE_LEAF and "amx_tile" in text:
+        os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")  # oneDNN's name for all but the tiles
 
 
 def generator_for(seed: int, *purpose: str | int) -> torch.Generator:
