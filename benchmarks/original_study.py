@@ -7,6 +7,7 @@ both arms of a pair. Each record lists both kinds of settings.
 """
 
 import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from oelm.config.record import (
     Evaluation,
     Record,
     Reported,
+    ReportedPerplexity,
     Result,
     RoleCount,
     Timing,
@@ -43,19 +45,21 @@ from oelm.model.ledger import count_flops, count_weights
 OUT = Path(__file__).resolve().parents[1] / "src/oelm/config/original_study.json"
 FIRST_REPORT = Bilingual(english="the original study's first report", chinese="原始研究的首份报告")
 FINAL_REPORT = Bilingual(english="the original study's final report", chinese="原始研究的最终报告")
-BETAS = ("optim.beta1", "optim.beta2", "optim.epsilon")
-UNSTATED_OF_FIRST_REPORT = ("seed", *BETAS, "optim.decay", "train.precision", "train.validation_sequences")
-UNSTATED_OF_GPT = ("train.validation_sequences",)
+BETAS = ("optim.beta1", "optim.beta2")
+UNSTATED = ("optim.epsilon", "train.validation_sequences")
+UNSTATED_OF_FIRST_REPORT = ("seed", *BETAS, *UNSTATED, "optim.decay", "train.precision", "machine.save_every")
+UNSTATED_OF_GPT = (*UNSTATED, "train.processes")
 UNSTATED_OF_BERT = (
     "seed",
+    *UNSTATED,
     "optim.decay",
-    "optim.epsilon",
     "train.precision",
+    "train.processes",
     "train.validate_every",
-    "train.validation_sequences",
+    "machine.save_every",
 )
 SCRIPT_OF_BERT = (
-    *BETAS[:2],
+    *BETAS,
     "optim.warmup_steps",
     "optim.weight_decay",
     "optim.clip",
@@ -73,6 +77,8 @@ SCRIPT_OF_GPT = (
     "optim.schedule",
     "optim.min_lr_ratio",
     "train.precision",
+    "machine.save_every",
+    *(f"model.{name}" for name in ("layers", "width", "heads", "ffn_width", "vocabulary", "dropout")),
 )
 CORPUS_TOKENS = {"TinyStories": 448_000_000, "OpenWebText": 95_000_000, "WikiText-103": 118_000_000}
 """Of the training sets: two bytes each in the token files, or as stated."""
@@ -95,24 +101,36 @@ class GPTRun:
     perplexity: float
     checkpoint: str
     gpus: int = 1
-    wall: float | None = None
+    wall: str | None = None
+    """As printed."""
     mean_step: float | None = None
     median_step: float | None = None
     measured_steps: int | None = None
     validation: float | None = None
     losses: dict[int, float] | None = None
     """Validation loss by step."""
-    perplexities: dict[int, float] | None = None
-    """Validation perplexity by step, where the original gives that; those marked with ~ there are round numbers."""
+    perplexities: tuple[ReportedPerplexity, ...] = ()
+    """Of validations, where the original gives no loss."""
     best: tuple[int, float] | None = None
     training: dict[int, tuple[float, float]] | None = None
     """Training loss and learning rate by step."""
     remarks: tuple[tuple[str, str], ...] = ()
 
 
-def clock(hours: int, minutes: int, seconds: int = 0) -> float:
-    """Seconds."""
-    return 3600.0 * hours + 60 * minutes + seconds
+def seconds_of(printed: str) -> float:
+    """Of `4h31m27s (16,287.72 s)` what stands in seconds; else of `9h10m18s`, `11,971 s` or `~6.5 h`."""
+    in_seconds, clock = re.search(r"([\d,.]+) s", printed), re.match(r"(\d+)h(\d+)m(\d+)s", printed)
+    if in_seconds:
+        return float(in_seconds[1].replace(",", ""))
+    if clock:
+        hours, minutes, seconds = (float(part) for part in clock.groups())
+        return 3600 * hours + 60 * minutes + seconds
+    return 3600 * float(printed.strip("~ h"))
+
+
+def printed(step: int, value: str, until: int | None = None) -> ReportedPerplexity:
+    """A perplexity as printed: `5.65`, or `~6.5`."""
+    return ReportedPerplexity(step=step, until=until, value=float(value.strip("~")), is_about=value.startswith("~"))
 
 
 M512_STEPS = [*range(1, 11), *range(15, 100, 5), 99]
@@ -145,6 +163,11 @@ OPENWEBTEXT = (
     "Token files of a subset: 189 MB (about 95M tokens) and 2 MB.",
     "仅为子集，词元文件：189 MB（约 9500 万词元）和 2 MB。",
 )
+TWO_GPUS = ("On 2 GPUs, 8 sequences on each.", "使用 2 个 GPU，每个 8 条序列。")
+FIRST_STEPS = (
+    "Times per step are with the device synchronised, and leave out the first 100 steps.",
+    "每步时间在设备同步后测得，不计最初 100 步。",
+)
 WIKITEXT = ("118M tokens.", "1.18 亿词元。")
 
 GPT_RUNS = (
@@ -158,11 +181,11 @@ GPT_RUNS = (
         loss=1.4215,
         perplexity=4.14,
         checkpoint="last",
-        wall=clock(6, 30),
+        wall="~6.5 h",
         losses={1000 * step: loss for step, loss in zip(M512_STEPS, M512_GPT, strict=True)},
         best=(99_000, 1.4215),
         training=dict(zip(LAST_STEPS, zip(M512_GPT_TRAINING, LAST_RATES, strict=True), strict=True)),
-        remarks=(TINYSTORIES, ("Wall time is rounded (~6.5 h).", "总用时为约数（约 6.5 小时）。")),
+        remarks=(TINYSTORIES, TWO_GPUS),
     ),
     GPTRun(
         id="M512-OELM",
@@ -174,7 +197,7 @@ GPT_RUNS = (
         loss=1.5389,
         perplexity=4.66,
         checkpoint="last",
-        wall=clock(5, 0),
+        wall="~5 h",
         losses={1000 * step: loss for step, loss in zip(M512_STEPS, M512_OELM, strict=True)},
         best=(85_000, 1.5396),
         training=dict(zip(LAST_STEPS, zip(M512_OELM_TRAINING, LAST_RATES, strict=True), strict=True)),
@@ -204,11 +227,17 @@ GPT_RUNS = (
         loss=1.4516,
         perplexity=4.27,
         checkpoint="best",
-        wall=16_287.72,
+        wall="4h31m27s (16,287.72 s)",
         mean_step=0.083659,
         validation=7269,
-        perplexities={10_000: 6.5, 20_000: 5.65, 30_000: 5.2, 60_000: 4.51, 100_000: 4.27},
-        remarks=(TINYSTORIES, STEP_TIME),
+        perplexities=(
+            printed(10_000, "~6.5"),
+            printed(20_000, "5.65"),
+            printed(30_000, "~5.2"),
+            printed(59_000, "4.51", until=61_000),
+            printed(100_000, "4.27"),
+        ),
+        remarks=(TINYSTORIES, STEP_TIME, FIRST_STEPS),
     ),
     GPTRun(
         id="GPT-02",
@@ -219,10 +248,16 @@ GPT_RUNS = (
         loss=1.5456,
         perplexity=4.69,
         checkpoint="best",
-        wall=16_366.33,
+        wall="4h32m46s (16,366.33 s)",
         mean_step=0.083535,
         validation=7393,
-        perplexities={10_000: 7.2, 19_000: 6.35, 30_000: 5.6, 60_000: 5.04, 100_000: 4.69},
+        perplexities=(
+            printed(10_000, "~7.2"),
+            printed(19_000, "6.35"),
+            printed(30_000, "~5.6"),
+            printed(59_000, "5.04", until=61_000),
+            printed(100_000, "4.69"),
+        ),
         remarks=(STEP_TIME,),
     ),
     GPTRun(
@@ -234,10 +269,15 @@ GPT_RUNS = (
         loss=1.6038,
         perplexity=4.97,
         checkpoint="best",
-        wall=15_318.03,
+        wall="4h15m18s (15,318.03 s)",
         mean_step=0.076900,
         validation=7021,
-        perplexities={10_000: 7.8, 30_000: 6.0, 60_000: 5.3, 100_000: 4.97},
+        perplexities=(
+            printed(10_000, "~7.8"),
+            printed(30_000, "~6.0"),
+            printed(59_000, "~5.3", until=61_000),
+            printed(100_000, "4.97"),
+        ),
         remarks=(
             (
                 "8 % less time per step than GPT-02 on the same arithmetic: that is the noise of the times.",
@@ -254,7 +294,7 @@ GPT_RUNS = (
         loss=3.855,
         perplexity=47.24,
         checkpoint="best",
-        wall=clock(9, 10, 18),
+        wall="9h10m18s",
         mean_step=0.184,
         remarks=(OPENWEBTEXT, STEP_COUNT),
     ),
@@ -267,7 +307,7 @@ GPT_RUNS = (
         loss=3.994,
         perplexity=54.29,
         checkpoint="best",
-        wall=clock(9, 8, 46),
+        wall="9h08m46s",
         mean_step=0.184,
         remarks=(STEP_COUNT,),
     ),
@@ -280,7 +320,7 @@ GPT_RUNS = (
         loss=3.224,
         perplexity=25.13,
         checkpoint="best",
-        wall=clock(3, 49, 35),
+        wall="3h49m35s",
         mean_step=0.06168,
         median_step=0.06169,
         measured_steps=199_899,
@@ -296,7 +336,7 @@ GPT_RUNS = (
         loss=3.368,
         perplexity=29.03,
         checkpoint="best",
-        wall=clock(3, 47, 29),
+        wall="3h47m29s",
         mean_step=0.06123,
         median_step=0.06125,
         validation=591.1,
@@ -316,7 +356,8 @@ class BertRun:
     lr: float
     accuracy: float
     loss: float | None = None
-    wall: float | None = None
+    wall: str | None = None
+    """As printed."""
     mean_step: float | None = None
     remarks: tuple[tuple[str, str], ...] = ()
 
@@ -325,6 +366,11 @@ CONVERGED_EPOCHS = {"XNLI-01": 2.5, "XNLI-02": 2.0}
 XNLI_VALIDATION = (
     "The best accuracy on the English validation set (2,490 pairs), not on the test set.",
     "为英语验证集（2,490 对）上的最佳准确率，而非测试集。",
+)
+BERT_SHAPE = (
+    "bert-base-uncased: 12 layers, width 768, 12 heads, here with 3 classes. Frozen are the weights and the biases of "
+    "Q and K.",
+    "bert-base-uncased：12 层，宽 768，12 个头，此处为 3 个类别。冻结的是 Q、K 的权重与偏置。",
 )
 BERT_TOTAL = 109_484_547
 BERT_FROZEN = 14_174_208
@@ -337,9 +383,9 @@ BERT_RUNS = (
         2e-5,
         0.7671,
         0.523,
-        11_971,
+        "11,971 s",
         0.162,
-        (("Converged at 2.5 epochs.", "在 2.5 个 epoch 时收敛。"), XNLI_VALIDATION),
+        (("Converged at 2.5 epochs.", "在 2.5 个 epoch 时收敛。"), XNLI_VALIDATION, BERT_SHAPE),
     ),
     BertRun(
         "XNLI-02",
@@ -349,7 +395,7 @@ BERT_RUNS = (
         1e-4,
         0.7779,
         0.498,
-        5_138,
+        "5,138 s",
         0.069,
         (
             ("Converged at 2.0 epochs.", "在 2.0 个 epoch 时收敛。"),
@@ -395,7 +441,9 @@ def gpt_record(run: GPTRun) -> Record:
         ),
     )
     tokens = config.train.sequences_per_step * CONTEXT
-    losses = run.losses or {step: round(math.log(value), 4) for step, value in (run.perplexities or {}).items()}
+    # Of a range of steps, its middle: the curve is drawn, the tables print what was printed.
+    drawn = {(each.step + (each.until or each.step)) // 2: math.log(each.value) for each in run.perplexities}
+    losses = run.losses or {step: round(loss, 4) for step, loss in drawn.items()}
     losses = {**losses, max(losses, default=run.steps): run.loss}
     counts = count_weights(MEDIUM_512, config.method, run.steps)
     best_step, best_loss = run.best or (None, run.loss)
@@ -406,6 +454,8 @@ def gpt_record(run: GPTRun) -> Record:
             unstated=UNSTATED_OF_FIRST_REPORT if first_report else UNSTATED_OF_GPT,
             script=() if first_report else SCRIPT_OF_GPT,
             corpus_tokens=CORPUS_TOKENS[run.data],
+            wall_time=run.wall,
+            perplexities=run.perplexities,
             training=tuple(
                 TrainingPoint(step=step, loss=loss, lr=lr) for step, (loss, lr) in (run.training or {}).items()
             ),
@@ -433,7 +483,7 @@ def gpt_record(run: GPTRun) -> Record:
             mean_step_seconds=run.mean_step,
             median_step_seconds=run.median_step,
             validation_seconds=run.validation,
-            wall_seconds=run.wall,
+            wall_seconds=None if run.wall is None else seconds_of(run.wall),
         ),
         audit=None,
         bytes_per_token=None,
@@ -477,6 +527,7 @@ def bert_record(run: BertRun) -> Record:
             unstated=UNSTATED_OF_BERT,
             script=SCRIPT_OF_BERT if is_xnli else (*SCRIPT_OF_BERT, *BATCH_OF_SCRIPT),
             converged_epochs=CONVERGED_EPOCHS.get(run.id),
+            wall_time=run.wall,
             remarks=remarks(run.remarks),
         ),
         task="classification",
@@ -493,7 +544,7 @@ def bert_record(run: BertRun) -> Record:
         counts=WeightCounts(trained=total - frozen, frozen=frozen, absent=0, later=0, roles=(role,)),
         flops=None,  # they depend on the length of the texts, which is not stated
         geometry=(),
-        timing=Timing(mean_step_seconds=run.mean_step, wall_seconds=run.wall),
+        timing=Timing(mean_step_seconds=run.mean_step, wall_seconds=None if run.wall is None else seconds_of(run.wall)),
         audit=None,
         evaluations=(
             Evaluation(

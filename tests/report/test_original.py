@@ -154,6 +154,16 @@ def test_training_losses_and_rates_at_the_end() -> None:
         assert [point.lr for point in reported.training] == rates
 
 
+@pytest.mark.parametrize("language", Language)
+def test_only_what_was_printed_stands_under_as_reported(language: Language) -> None:
+    text, say = texts_of(language)["md"], Texts(language)
+    course = text.split(say("reported_courses"))[1].split(say("reported_training"))[0]
+    assert "1.8718" not in course, "the logarithm of ~6.5, which nobody printed"
+    times = text.split(say("reported_times"))[1].split(say("reported_courses"))[0]
+    assert "| ~6.5 h |" in times
+    assert not re.search("6h30m00s|23,400|33,018|3h19m31s", times)
+
+
 def by_id(record_id: str):  # type: ignore[no-untyped-def]
     for group in REPORT.groups:
         for finding in group.findings:
@@ -285,8 +295,8 @@ PRINTED = """
 4.14 4.66 4.27 4.69 4.97 47.24 54.29 25.13 29.03 76.71 77.79 93.12 91.28 83.44 82.23
 +12.6 +9.8 +16.4 +14.9 +15.5 +19 +1.08 98.0 98.5
 1.4215 1.5389 1.4516 1.5456 1.6038 3.855 3.994 3.224 3.368 0.523 0.498
-4h31m27s 16,287.72 4h32m46s 16,366.33 4h15m18s 15,318.03 9h10m18s 9h08m46s 3h49m35s 3h47m29s 11,971 5,138 6h30m00s
-5h00m00s 0.083659 0.083535 0.0769 0.184 0.06168 0.06169 0.06123 0.06125 0.162 0.069
+4h31m27s 16,287.72 4h32m46s 16,366.33 4h15m18s 15,318.03 9h10m18s 9h08m46s 3h49m35s 3h47m29s 11,971 5,138 ~6.5
+~5 0.083659 0.083535 0.0769 0.184 0.06168 0.06169 0.06123 0.06125 0.162 0.069
 199,899 7,269 7,393 7,021 586.9 591.1
 44,896,768 41,751,040 3,145,728 109,484,547 14,174,208 95,310,339 7.0 12.9 82M 44.9M 514M 490M
 5e-4 3e-4 1e-3 2e-5 1e-4 100,000 150,000 200,000 85K 99K 150K 100K 2.5 2.0
@@ -294,7 +304,8 @@ PRINTED = """
 1000 2000 0.01 0.1 0.9 0.999 float16 linear cosine 42 128 32 16 2,490
 1.5913 1.5462 1.5099 1.7476 1.4600 1.7112 1.6753 1.6347 1.8759 1.5946
 5.35e-07 3.01e-07 1.34e-07 3.35e-08 1.34e-09
-6.50 7.20 7.80 5.65 6.35 5.20 5.60 6.00 4.51 5.04 5.30
+~6.5 ~7.2 ~7.8 5.65 6.35 ~5.2 ~5.6 ~6.0 4.51 5.04 ~5.3 59,000–61,000 5000 100
+6 512 8 2048 50257 12 768
 """
 
 
@@ -326,11 +337,13 @@ def test_contradictions_and_sources_are_listed(language: Language) -> None:
     for contradiction in CONTRADICTIONS:
         assert say.of(contradiction) in text
     section = text.split(say("reported_settings"))[1].split(say("contradictions"))[0]
-    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]
+    rows = [line.replace("\\", "").strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]
     found = {(row[0], row[2], row[3]) for row in rows if "GPT-02" in row[1]}
     script = say("source.script")
     assert {("warmup", "1000", script), ("decay", "all", script), ("seed", "42", script)} < found
-    assert ("batch", "8", say("source.report")) in found
+    assert {("dropout", "0.1", script), ("ffn_width", "2048", script), ("save_every", "5000", script)} < found
+    assert {("batch", "8", say("source.report")), ("context", "512", say("source.report"))} < found
+    assert not any(name == "epsilon" for name, *_ in found)
 
 
 def test_the_json_has_the_same_as_numbers() -> None:
@@ -340,11 +353,22 @@ def test_the_json_has_the_same_as_numbers() -> None:
     assert (runs["GPT-01"]["wall_seconds"], runs["GPT-07"]["median_step_seconds"]) == (16_287.72, 0.06125)
     assert runs["M512-GPT"]["epochs"] == pytest.approx(100_000 * 16 * 512 / 448e6)
     assert (runs["XNLI-01"]["converged_epochs"], runs["SST-2-02"]["measure"]) == (2.5, "accuracy")
+    assert (runs["M512-OELM"]["value"], runs["GPT-05"]["value"], runs["M512-GPT"]["wall_time"]) == (
+        4.66,
+        54.29,
+        "~6.5 h",
+    )
+    assert [float(f"{runs[run]['per_weight']:.2e}") for run in ("M512-GPT", "M512-OELM")] == [9.22e-08, 1.12e-07]
+    assert [round(runs[run]["per_hour"], 3) for run in ("M512-GPT", "M512-OELM")] == [0.637, 0.932]
     first, final = found["courses"]
     assert first["ids"] == ["M512-GPT", "M512-OELM"]
     assert (len(first["validation"]), len(first["training"]), final["training"]) == (28, 5, [])
     point = next(point for point in first["validation"] if point["step"] == 2000)
     assert point["improvements"]["M512-GPT"] == pytest.approx(1 - 2.8164 / 3.7234)
+    assert point["perplexities"]["M512-GPT"] == pytest.approx(math.exp(2.8164))
+    rough = next(point for point in final["validation"] if point["until"])
+    assert (rough["step"], rough["until"], rough["losses"], rough["about"]) == (59_000, 61_000, {}, ["GPT-03"])
+    assert rough["perplexities"] == {"GPT-01": 4.51, "GPT-02": 5.04, "GPT-03": 5.3}
     targets = {row["loss"]: row["steps"] for row in first["targets"]}
     assert targets[1.6] == {"M512-GPT": 30_000, "M512-OELM": 60_000}
     assert targets[1.5] == {"M512-GPT": 50_000}, "the other one never reaches it"

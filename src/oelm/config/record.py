@@ -317,6 +317,17 @@ class TrainingPoint(Settings):
     lr: float
 
 
+class ReportedPerplexity(Settings):
+    """A validation of which only the perplexity was printed."""
+
+    step: int
+    until: int | None = None
+    """Where a range of steps was printed, its end."""
+    value: float
+    is_about: bool = False
+    """Printed with a `~`."""
+
+
 class Reported(Settings):
     """What marks a record as somebody else's: their name for the run, their figures as printed, our remarks on them."""
 
@@ -330,6 +341,9 @@ class Reported(Settings):
     corpus_tokens: int | None = None
     """Of the training set, where it can be told."""
     converged_epochs: float | None = None
+    wall_time: str | None = None
+    """As printed: `~6.5 h`, `4h31m27s (16,287.72 s)`."""
+    perplexities: tuple[ReportedPerplexity, ...] = ()
     training: tuple[TrainingPoint, ...] = ()
     remarks: tuple[Bilingual, ...] = ()
 

@@ -6,7 +6,7 @@ from oelm.config.measure import CompareScale
 from oelm.report import numerals
 from oelm.report.arms import short_float
 from oelm.report.content import Cell, Column, Section, Statement, Table
-from oelm.report.reported_study import Course, ReportedRun, ReportedStudy, perplexity
+from oelm.report.reported_study import Course, CoursePoint, ReportedRun, ReportedStudy
 from oelm.report.texts import Texts
 
 
@@ -96,14 +96,14 @@ def _times(study: ReportedStudy, say: Texts) -> Section:
     rows = [
         (
             Cell(run.id),
-            Cell(_clock(run.wall_seconds)),
+            Cell(run.wall_time or numerals.NOTHING),
             *(Cell(_plain(value)) for value in (run.mean_step_seconds, run.median_step_seconds)),
             Cell(numerals.whole(run.measured_steps)),
             Cell(numerals.NOTHING if run.validation_seconds is None else f"{_plain(run.validation_seconds)} s"),
             Cell(numerals.NOTHING if run.converged_epochs is None else f"{run.converged_epochs:.1f}"),
         )
         for run in study.runs
-        if run.wall_seconds is not None
+        if run.wall_time is not None
     ]
     table = _table(_named((*names, "converged_epochs"), say), rows)
     return Section("reported-times", say("reported_times"), say("reported_times.lead"), tables=(table,) if rows else ())
@@ -114,14 +114,6 @@ def _plain(value: float | None) -> str:
     if value is None:
         return numerals.NOTHING
     return f"{value:,.6f}".rstrip("0").rstrip(".")
-
-
-def _clock(seconds: float | None) -> str:
-    """`4h31m27s (16,287.72 s)`."""
-    if seconds is None:
-        return numerals.NOTHING
-    minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes // 60}h{minutes % 60:02d}m{rest:02d}s ({_plain(seconds)} s)"
 
 
 # --- how runs went -------------------------------------------------------------------------------------------------
@@ -141,10 +133,10 @@ def _course(course: Course, say: Texts) -> Table:
     columns += [(f"{run}.against", say("loss_against", run=run, other=first)) for run in others]
     rows = []
     for point in course.validation:
-        cells = [Cell(f"{point.step:,}")]
+        cells = [Cell(f"{point.step:,}" if point.until is None else f"{point.step:,}–{point.until:,}")]
         for run in course.ids:
-            known = _with_perplexity(point.losses.get(run))
-            cells += [Cell(text) for text in (*known, numerals.percent(point.improvements.get(run)))]
+            loss = _fixed(point.losses.get(run), 4)
+            cells += [Cell(loss), Cell(_perplexity(point, run)), Cell(numerals.percent(point.improvements.get(run)))]
         for run in others:
             both = run in point.losses and first in point.losses
             cells.append(Cell(numerals.percent(point.losses[run] / point.losses[first] - 1 if both else None)))
@@ -162,7 +154,11 @@ def _training(study: ReportedStudy, say: Texts) -> Section:
             [
                 Cell(f"{row.step:,}"),
                 Cell(f"{row.lr:.2e}"),
-                *(Cell(text) for run in course.ids for text in _with_perplexity(row.losses.get(run))),
+                *(
+                    Cell(text)
+                    for run in course.ids
+                    for text in (_fixed(row.losses.get(run), 4), _fixed(row.perplexities.get(run), 2))
+                ),
             ]
             for row in course.training
         ]
@@ -172,10 +168,15 @@ def _training(study: ReportedStudy, say: Texts) -> Section:
     return Section("reported-training", say("reported_training"), lead, tables=tuple(tables))
 
 
-def _with_perplexity(loss: float | None) -> tuple[str, str]:
-    if loss is None:
-        return numerals.NOTHING, numerals.NOTHING
-    return f"{loss:.4f}", f"{perplexity(loss):.2f}"
+def _fixed(value: float | None, digits: int) -> str:
+    return numerals.NOTHING if value is None else f"{value:.{digits}f}"
+
+
+def _perplexity(point: CoursePoint, run: str) -> str:
+    """`4.51`, or `~5.3` where that was printed."""
+    if run in point.about:
+        return f"~{point.perplexities[run]:.1f}"
+    return _fixed(point.perplexities.get(run), 2)
 
 
 def _targets(study: ReportedStudy, say: Texts) -> Section:

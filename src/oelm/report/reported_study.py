@@ -17,7 +17,9 @@ from oelm.report.findings import Estimate, Finding
 TARGETS = (3.0, 2.5, 2.0, 1.9, 1.8, 1.7, 1.6, 1.5)
 """Validation losses of which is asked when they were reached."""
 _SETTINGS = (
+    *(f"model.{name}" for name in ("layers", "width", "heads", "ffn_width", "context", "vocabulary", "dropout")),
     "train.sequences_per_step",
+    "train.processes",
     "optim.schedule",
     "optim.warmup_steps",
     "optim.min_lr_ratio",
@@ -28,8 +30,8 @@ _SETTINGS = (
     "optim.clip",
     "train.precision",
     "train.validate_every",
+    "machine.save_every",
     "data.max_length",
-    "model.dropout",
 )
 
 
@@ -53,31 +55,30 @@ class ReportedRun:
     stored: int
     trained: int
     frozen: int
+    wall_time: str | None
+    """As printed."""
     wall_seconds: float | None
     mean_step_seconds: float | None
     median_step_seconds: float | None
     measured_steps: int | None
     validation_seconds: float | None
-
-    @property
-    def per_weight(self) -> float | None:
-        """Perplexity over trained weights."""
-        return self.value / self.trained if self.value and not self.measure.percent else None
-
-    @property
-    def per_hour(self) -> float | None:
-        """Perplexity over hours."""
-        if not self.value or not self.wall_seconds or self.measure.percent:
-            return None
-        return self.value / (self.wall_seconds / 3600)
+    per_weight: float | None
+    """Perplexity over trained weights."""
+    per_hour: float | None
+    """Perplexity over hours."""
 
 
 @dataclass(frozen=True)
 class CoursePoint:
-    """A validation of several runs: the loss of each, and how much lower it is than at the point before."""
+    """A validation of several runs: what is known of each, and how much lower its loss is than at the point before."""
 
     step: int
+    until: int | None
+    """Where a range of steps was reported, its end."""
     losses: Mapping[str, float]
+    perplexities: Mapping[str, float]
+    about: tuple[str, ...]
+    """Runs whose perplexity was only given roughly."""
     improvements: Mapping[str, float]
 
 
@@ -88,6 +89,7 @@ class TrainingRow:
     step: int
     lr: float
     losses: Mapping[str, float]
+    perplexities: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -156,6 +158,8 @@ def _reported(record: Record) -> Reported:
 def _run(found: Finding) -> ReportedRun:
     record, config = found.arm.record, found.arm.config
     timing, reported = record.timing, _reported(record)
+    value = record.result.measures.get(found.measure.name)
+    cost = None if found.measure.percent else value
     return ReportedRun(
         id=reported.id,
         data=config.data.name,
@@ -165,18 +169,21 @@ def _run(found: Finding) -> ReportedRun:
         epochs=_epochs(record, config.train.steps),
         converged_epochs=reported.converged_epochs,
         measure=found.measure,
-        value=found.mean,
+        value=value,
         loss=record.result.loss,
         estimate=found.estimate,
         shown=found.shown,
         stored=record.counts.stored,
         trained=record.counts.trained,
         frozen=record.counts.frozen,
+        wall_time=reported.wall_time,
         wall_seconds=timing.wall_seconds,
         mean_step_seconds=timing.mean_step_seconds,
         median_step_seconds=timing.median_step_seconds,
         measured_steps=timing.measured_steps,
         validation_seconds=timing.validation_seconds,
+        per_weight=None if cost is None else cost / record.counts.trained,
+        per_hour=None if cost is None or timing.wall_seconds is None else cost / (timing.wall_seconds / 3600),
     )
 
 
@@ -192,27 +199,65 @@ def _epochs(record: Record, steps: int) -> float | None:
 
 def _course(records: Sequence[Record]) -> Course:
     shown = [record for record in records if len(record.curve) > 1]
-    curves = {_reported(record).id: {point.step: point.loss for point in record.curve} for record in shown}
+    validations = {_reported(record).id: _validations(record) for record in shown}
     training = [(_reported(record).id, point) for record in shown for point in _reported(record).training]
     rates = {point.step: point.lr for _, point in training}
-    steps = sorted({step for curve in curves.values() for step in curve})
+    places = sorted({place for validated in validations.values() for place in validated}, key=lambda place: place[0])
+    losses = {step: {run: point.loss for run, point in training if point.step == step} for step in sorted(rates)}
     return Course(
         data=records[0].config.data.name,
-        ids=tuple(curves),
-        validation=tuple(_point(step, curves) for step in steps),
+        ids=tuple(validations),
+        validation=tuple(_point(place, validations) for place in places),
         training=tuple(
-            TrainingRow(step, lr, {run: point.loss for run, point in training if point.step == step})
-            for step, lr in sorted(rates.items())
+            TrainingRow(step, rates[step], by_run, {run: math.exp(loss) for run, loss in by_run.items()})
+            for step, by_run in losses.items()
         ),
         targets=tuple(row for target in TARGETS if (row := _target(target, shown)).steps),
     )
 
 
-def _point(step: int, curves: Mapping[str, Mapping[int, float]]) -> CoursePoint:
-    losses = {run: curve[step] for run, curve in curves.items() if step in curve}
-    before = {run: max((at for at in curves[run] if at < step), default=None) for run in losses}
-    improvements = {run: 1 - losses[run] / curves[run][at] for run, at in before.items() if at is not None}
-    return CoursePoint(step, losses, improvements)
+_Place = tuple[int, int | None]
+"""A step, and the end of a range of steps."""
+
+
+@dataclass(frozen=True)
+class _Validation:
+    """What was printed: a loss, whose perplexity follows, or a perplexity."""
+
+    loss: float | None
+    perplexity: float
+    is_about: bool = False
+
+
+def _validations(record: Record) -> dict[_Place, _Validation]:
+    printed = _reported(record).perplexities
+    if not printed:
+        return {(point.step, None): _Validation(point.loss, math.exp(point.loss)) for point in record.curve}
+    last = record.config.train.steps
+    return {
+        (each.step, each.until): _Validation(
+            record.result.loss if each.step == last else None, each.value, each.is_about
+        )
+        for each in printed
+    }
+
+
+def _point(place: _Place, validations: Mapping[str, Mapping[_Place, _Validation]]) -> CoursePoint:
+    here = {run: validated[place] for run, validated in validations.items() if place in validated}
+    losses = {run: each.loss for run, each in here.items() if each.loss is not None}
+    improvements = {}
+    for run, loss in losses.items():
+        before = [each.loss for (step, _), each in validations[run].items() if step < place[0]]
+        if before and before[-1] is not None:
+            improvements[run] = 1 - loss / before[-1]
+    return CoursePoint(
+        step=place[0],
+        until=place[1],
+        losses=losses,
+        perplexities={run: each.perplexity for run, each in here.items()},
+        about=tuple(run for run, each in here.items() if each.is_about),
+        improvements=improvements,
+    )
 
 
 def _target(loss: float, records: Sequence[Record]) -> TargetRow:
@@ -247,6 +292,8 @@ def _value(config: RunConfig, path: str) -> str | None:
     """None of a setting that there is not; a warm-up of a share of the steps is one."""
     if path == "optim.warmup_steps" and isinstance(config.data, LabelledData):
         return f"{config.optim.warmup_steps / config.train.steps:.0%}".replace("%", " %")
+    if path == "machine.save_every":  # changes no number, so it is not among the settings
+        return str(config.machine.save_every)
     usual = {"optim.schedule", "optim.decay"}
     return setting_value(config, path) if path in flat_settings(config) or path in usual else None
 
@@ -255,8 +302,3 @@ def _source(reported: Reported, path: str) -> Literal["report", "script", "not s
     if path in reported.script:
         return "script"
     return "not stated" if path in reported.unstated else "report"
-
-
-def perplexity(loss: float) -> float:
-    """e^loss."""
-    return math.exp(loss)

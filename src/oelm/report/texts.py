@@ -715,8 +715,10 @@ TEXTS: dict[str, tuple[str, str]] = {
     ),
     "reported_runs": ("All runs as reported", "全部已报告的运行"),
     "reported_runs.lead": (
-        "Language models and classifiers side by side. Epochs follow from steps, batch and the size of the corpus.",
-        "语言模型与分类器并列。epoch 数由步数、批量和语料规模算出。",
+        "Language models and classifiers side by side. Epochs of a language model follow from steps, batch and the "
+        "size of the corpus, steps of a classifier from its three epochs; SST-2's weights from those of three classes.",
+        "语言模型与分类器并列。语言模型的 epoch 数由步数、批量和语料规模算出，分类器的步数由其三个 epoch 算出；"
+        "SST-2 的权重数由三类者推得。",
     ),
     "steps": ("steps", "步数"),
     "epochs": ("epochs", "epoch 数"),
@@ -736,8 +738,9 @@ TEXTS: dict[str, tuple[str, str]] = {
     "converged_epochs": ("converged at epoch", "收敛于 epoch"),
     "reported_courses": ("Validation as reported", "已报告的验证过程"),
     "reported_courses.lead": (
-        "Improvement: how much lower the loss is than in the row before of the same run.",
-        "改进：损失比同一运行的上一行低多少。",
+        "Improvement: how much lower the loss is than in the row before of the same run. Where only perplexities were "
+        "printed there is no loss; `~` is the original's own.",
+        "改进：损失比同一运行的上一行低多少。只报告困惑度之处没有损失；`~` 为原文所有。",
     ),
     "step": ("step", "步"),
     "perplexity": ("PPL", "困惑度"),
@@ -752,9 +755,10 @@ TEXTS: dict[str, tuple[str, str]] = {
     "training_perplexity": ("training PPL", "训练困惑度"),
     "reported_targets": ("Steps to a loss", "达到某一损失所需的步数"),
     "reported_targets.lead": (
-        "The first validation at or below a loss, in steps and in epochs of the corpus. A dash: never reached, or "
-        "before the first validation that was reported.",
-        "验证损失首次不高于该值时的步数与语料 epoch 数。短横：从未达到，或在首次报告的验证之前已达到。",
+        "The first validation at or below a loss, in steps and in epochs of the corpus; computed here, from "
+        "perplexities where only these were printed. A dash: never reached, or before the first validation reported.",
+        "验证损失首次不高于该值时的步数与语料 epoch 数；由此处算出，只报告困惑度之处由困惑度算出。"
+        "短横：从未达到，或在首次报告的验证之前已达到。",
     ),
     "reported_efficiency": ("Perplexity per weight and per hour", "每权重与每小时的困惑度"),
     "reported_efficiency.lead": (
