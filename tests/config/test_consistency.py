@@ -10,6 +10,7 @@ from oelm.base.errors import CheckpointError
 from oelm.base.files import write_json
 from oelm.config.consistency import contradiction, disagreement
 from oelm.config.original_study import original_records
+from oelm.config.rate_choice import vertex
 from oelm.config.record import Record, TextBlocks
 from oelm.config.study_role import Choice, StudyRole, Trial, Tuning
 from oelm.report.record_files import load_records, read_record
@@ -20,11 +21,14 @@ Values = dict[str, Any]
 TUNING = Tuning(grid=(1e-3, 3e-3, 1e-2), seed=1000, steps=400, runs=3, split="validation", measure="loss")
 
 
-def tuned(**choice: Any) -> Record:
-    trials = tuple(Trial(lr=rate, loss=loss) for rate, loss in zip(TUNING.grid, (3.1, 2.9, 3.0), strict=True))
+TRIED = (3.1, 2.9, 3.0)
+
+
+def tuned(*, refine: bool = False, **choice: Any) -> Record:
+    trials = tuple(Trial(lr=rate, loss=loss) for rate, loss in zip(TUNING.grid, TRIED, strict=True))
     chosen = Choice(cell="oelm", at_edge=False, trials=trials, **choice) if choice else None
-    role = StudyRole(study="s", stage="final", tuning=TUNING.model_copy(update={"choice": chosen}))
-    return make_record(make_config("oelm", 0, lr=3e-3, study=role), 2.6)
+    role = StudyRole(study="s", stage="final", tuning=TUNING.model_copy(update={"choice": chosen, "refine": refine}))
+    return make_record(make_config("oelm", 0, lr=choice.get("lr", 3e-3), study=role), 2.6)
 
 
 BLOCKS = TextBlocks(tokens=(10, 30, 60), losses=(20.0, 90.0, 150.0))
@@ -42,7 +46,8 @@ SOUND = {
     "frames": make_record(make_config("oelm-frame", 0), 2.6),
     "thawed": make_record(make_config("oelm+until=0.5", 0), 2.6, later=65_536),
     "tuned": tuned(),
-    "refined": tuned(lr=3e-3, best=3e-3, by="vertex"),
+    "chosen": tuned(lr=3e-3, best=3e-3),
+    "refined": tuned(refine=True, lr=(VERTEX := vertex(TUNING.grid, TRIED)), best=3e-3, by="vertex"),
     "text": with_text(),
     "classified": finetuned("oelm", (0.9,))[0],
 }
@@ -89,19 +94,29 @@ CONTRADICTIONS: dict[str, tuple[str, Callable[[Values], object], str]] = {
     ),
     "tokens of blocks": ("text", part("result", "text", tokens=[10, 30, 50]), "its loss 2.6 is not that of its blocks"),
     "rate": ("tuned", part("config", "study", "tuning", grid=[1e-3, 1e-2]), "0.003 is not in the grid"),
-    "chosen rate": ("refined", part("config", "study", "tuning", "choice", lr=5e-3), "is not the chosen one, 0.005"),
-    "best rate": ("refined", part("config", "study", "tuning", "choice", best=2e-3), "0.002 was not tried"),
-    "better rate": ("refined", trial(2, loss=2.8), "is 0.003, but by its own trials 0.01 was better"),
-    "diverged rate": ("refined", trial(1, loss=None), "is 0.003, but by its own trials 0.01 was better"),
+    "chosen rate": ("chosen", part("config", "study", "tuning", "choice", lr=5e-3), "is not the chosen one, 0.005"),
+    "best rate": ("chosen", part("config", "study", "tuning", "choice", best=2e-3), "0.002 was not tried"),
+    "better rate": ("chosen", trial(2, loss=2.8), "is 0.003, but by its own trials 0.01 was better"),
+    "diverged rate": ("chosen", trial(1, loss=None), "is 0.003, but by its own trials 0.01 was better"),
     "rate left out": (
-        "refined",
+        "chosen",
         part("config", "study", "tuning", grid=[1e-3, 2e-3, 3e-3, 1e-2]),
         "the learning rate 0.002 of its grid was not tried",
     ),
     "edge": (
-        "refined",
+        "chosen",
         part("config", "study", "tuning", "choice", at_edge=True),
         "it is wrong about its best learning rate 0.003 being the lowest or highest",
+    ),
+    "not refined": (
+        "chosen",
+        part("config", "study", "tuning", refine=True),
+        rf"its learning rate 0.003 \(best\) is not what its trials choose, {VERTEX:g} \(vertex\)",
+    ),
+    "not the vertex": (
+        "refined",
+        trial(0, loss=3.5),
+        rf"its learning rate {VERTEX:g} \(vertex\) is not what its trials choose, 0.00\d+ \(vertex\)",
     ),
     "nothing frozen": ("plain", part("counts", frozen=0), "its method oelm freezes weights, but none was frozen"),
     "nothing looked at": ("plain", part("audit", always_frozen=[]), "65,536 weights .* its audit looked at none"),

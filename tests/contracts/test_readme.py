@@ -309,7 +309,7 @@ def test_what_is_said_of_the_long_study_is_what_its_records_show(monkeypatch):
     from fill_readme import by_method, report_of
 
     (long,), (short,) = (report_of(f"confirmation/{study}").groups for study in ("docs-long", "docs-small"))
-    (primary,) = (row for row in long.findings if row.stands_alone)
+    (primary,) = (row for row in long.findings if row.is_primary)
     assert (primary.arm.label, primary.control.label) == ("oelm-lowrank", "baseline+shift+gain")
     assert (primary.arm.seeds, primary.control.seeds) == ((0,), (0, 1))  # "one seed", "the control's second one aside"
     (others,) = report_of("screening/docs-long-rates").groups

@@ -8,9 +8,10 @@ import pytest
 from experiments.studies import planned, tuned
 from oelm.base.errors import CheckpointError, DivergedError
 from oelm.config.measure import ACCURACY, PERPLEXITY, Better
+from oelm.config.rate_choice import choose, vertex
 from oelm.config.study_role import Choice, ChosenBy, Trial
 from oelm.experiments.matrix import StudyRun
-from oelm.experiments.selection import all_tuning_runs, choose, select, vertex
+from oelm.experiments.selection import all_tuning_runs, select
 from oelm.experiments.study import TuningPlan
 from train.toys import tokens, trained
 

@@ -232,7 +232,7 @@ def test_a_primary_arm_on_several_data_sets_is_uncorrected_where_it_is_non_infer
 
 def test_planned_arms_without_a_result_count_and_the_one_that_must_fail_does_not() -> None:
     assert divisors(question(NEAR, NEAR, absent=3)) == [[5, 5]]
-    assert divisors(question(NEAR, NEAR, 1.0, negative=3)) == [[2, 2, 1]]
+    assert divisors(question(NEAR, NEAR, 1.0, negatives=(3,))) == [[2, 2, 1]]
 
 
 def test_every_look_has_its_share_of_the_level() -> None:
@@ -241,7 +241,7 @@ def test_every_look_has_its_share_of_the_level() -> None:
 
 def test_the_scatter_of_the_arm_that_must_fail_is_not_pooled() -> None:
     runs = np.array([CONTROL, ARM, ARM, ARM])
-    blocks = blocks_of(runs, negative=2)
+    blocks = blocks_of(runs, left_out=(2,))
     assert blocks is not None
     assert blocks.arms == (0, 1, 3)
 

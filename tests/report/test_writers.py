@@ -113,7 +113,8 @@ def test_confounds_and_commands_stand_beside_the_verdict() -> None:
     text = flowing(rendered(compare(AWKWARD, unfinished=[Path("runs/oelm-2")])))
     assert "Confound: lr differs (1e-3 against 3e-4)." in text
     assert "no verdict, which takes 3 paired seeds. " in text
-    assert "`oelm train --method baseline --seed 2`" in text
+    assert "`oelm train --data data/stories --method baseline --size tiny --seq-len 128 --lr 0.0003 --steps 400" in text
+    assert "--seed 2`" in text
     assert "Left out, as not finished: runs/oelm-2." in text
 
 

@@ -5,15 +5,18 @@ differs between two honest runs (a commit, a number of threads) is a confound, a
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from oelm.config.measure import LOSS, Measure
 from oelm.config.method import From
+from oelm.config.rate_choice import choose
 from oelm.config.record import Evaluation, Record
-from oelm.config.study_role import Choice
+from oelm.config.study_role import Choice, Tuning
 
 _EQUAL = 1e-9
 """Relative: a figure that was computed twice may differ in its last digits."""
+_LAST_DIGIT = 2e-3
+"""Of a refined rate, which has four digits: on another machine the last one may be rounded the other way."""
 
 
 def contradiction(record: Record) -> str | None:
@@ -113,11 +116,11 @@ def _rate(record: Record) -> Iterator[str]:
         yield f"its learning rate {rate:g} is not the chosen one, {choice.lr:g}"
     else:
         measure = next((each for each in record.declared if each.name == study.tuning.measure), LOSS)
-        yield from _choice(choice, study.tuning.grid, measure)
+        yield from _choice(choice, study.tuning, measure)
 
 
-def _choice(choice: Choice, grid: Sequence[float], measure: Measure) -> Iterator[str]:
-    """The rule of `experiments/selection.py` again: the best of the trials, among which is the whole grid."""
+def _choice(choice: Choice, tuning: Tuning, measure: Measure) -> Iterator[str]:
+    """The rule of `rate_choice.py` again, on the trials, among which is the whole grid."""
     tried, taken = [trial.lr for trial in choice.trials], choice.lr if choice.best is None else choice.best
     best = min(choice.trials, key=lambda trial: trial.badness(measure)).lr
     if not min(tried) <= choice.lr <= max(tried):
@@ -126,10 +129,15 @@ def _choice(choice: Choice, grid: Sequence[float], measure: Measure) -> Iterator
         yield f"its best learning rate {taken:g} was not tried"
     elif taken != best:
         yield f"its best learning rate is {taken:g}, but by its own trials {best:g} was better"
-    elif untried := [rate for rate in grid if rate not in tried]:
+    elif untried := [rate for rate in tuning.grid if rate not in tried]:
         yield f"the learning rate {untried[0]:g} of its grid was not tried"
     elif choice.at_edge != (best in (min(tried), max(tried))):
         yield f"it is wrong about its best learning rate {best:g} being the lowest or highest that was tried"
+    else:
+        again = choose(choice.cell, choice.trials, measure, refine=tuning.refine)
+        if not math.isclose(choice.lr, again.lr, rel_tol=_LAST_DIGIT) or choice.by != again.by:
+            chosen = f"{again.lr:g} ({again.by})"
+            yield f"its learning rate {choice.lr:g} ({choice.by}) is not what its trials choose, {chosen}"
 
 
 def _freezing(record: Record) -> Iterator[str]:

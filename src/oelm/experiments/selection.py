@@ -4,22 +4,18 @@ The grid -> while the best rate lies at an edge, at most `extend` times: one rat
 the best rate, or, with `refine`, the vertex of the parabola through it and its two neighbours.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from oelm.base.errors import CheckpointError
 from oelm.base.files import write_text
-from oelm.config.measure import Measure
+from oelm.config.rate_choice import best_place, choose, rounded
 from oelm.config.settings import Settings
-from oelm.config.study_role import Choice, ChosenBy, Trial
+from oelm.config.study_role import Choice, Trial
 from oelm.experiments.matrix import StudyRun, StudyRuns, chosen_by, main_measure
 from oelm.experiments.run_status import Status, status_of
 from oelm.experiments.study import TuningPlan
 from oelm.train.folder import RunFolder
-
-_DIGITS = 4
-"""Significant digits of a refined rate: it is written the same everywhere, and more would be false precision."""
 
 
 class Selection(Settings):
@@ -73,33 +69,12 @@ def write_selection(selection: Selection, path: Path) -> None:
     write_text(path, selection.model_dump_json(indent=2) + "\n")
 
 
-def choose(cell: str, trials: Sequence[Trial], measure: Measure, *, refine: bool) -> Choice:
-    """The learning rate that the rule chooses from these trials, which are sorted by rate."""
-    best = _best(trials, measure)
-    if trials[best].loss is None:
-        raise CheckpointError(f"every learning rate of {cell} diverged", "add smaller ones to tuning.grid")
-    at_edge = best in (0, len(trials) - 1)
-    rate, by = trials[best].lr, ChosenBy.BEST
-    if refine:
-        rate, by = (rate, ChosenBy.BEST_AT_EDGE) if at_edge else _refined(trials[best - 1 : best + 2], measure)
-    return Choice(cell=cell, lr=rate, at_edge=at_edge, trials=tuple(trials), best=trials[best].lr, by=by)
-
-
-def _refined(three: Sequence[Trial], measure: Measure) -> tuple[float, ChosenBy]:
-    """The best trial between its neighbours."""
-    best = three[1].lr
-    if any(trial.loss is None for trial in three):
-        return best, ChosenBy.BEST_BESIDE_DIVERGED
-    found = vertex([trial.lr for trial in three], [trial.badness(measure)[0] for trial in three])
-    return (best, ChosenBy.BEST_WITHOUT_CURVATURE) if found is None else (found, ChosenBy.VERTEX)
-
-
 def _beyond(plan: TuningPlan, own: Sequence[StudyRun]) -> float | None:
     """The rate that extends a cell's grid, if all its runs have ended and the best lies at an edge."""
     if not _have_ended(own):
         return None
     trials = _trials(own, plan)
-    best = _best(trials, main_measure(own[0].config))
+    best = best_place(trials, main_measure(own[0].config))
     if best == 0:
         return rounded(trials[0].lr / plan.factor)
     return rounded(trials[-1].lr * plan.factor) if best == len(trials) - 1 else None
@@ -133,29 +108,3 @@ def _trial(run: StudyRun, plan: TuningPlan) -> Trial:
         f"the tuning run {run.name} has no record, so no learning rate can be chosen",
         f"read {run.folder / 'console.log'}, correct the cause and run the same command again",
     )
-
-
-def _best(trials: Sequence[Trial], measure: Measure) -> int:
-    """The place of the best; where all diverged, the lowest rate."""
-    return min(range(len(trials)), key=lambda place: trials[place].badness(measure))
-
-
-def vertex(rates: Sequence[float], scores: Sequence[float]) -> float | None:
-    """Where the parabola through three points (log rate, score) has its minimum; None if it has none.
-
-    With x = log(rate) relative to the middle one and f the score,
-        f(x) = f_1 + b x + c x^2   and the vertex is   x* = -b / 2c.
-    """
-    left, middle, right = (math.log(rate) for rate in rates)
-    a, b = left - middle, right - middle
-    low, high = (scores[0] - scores[1]) / a, (scores[2] - scores[1]) / b
-    curvature = (high - low) / (b - a)
-    if not curvature > 0:
-        return None
-    slope = low - curvature * a
-    return rounded(math.exp(middle - slope / (2 * curvature)))
-
-
-def rounded(rate: float) -> float:
-    """A rate with few digits."""
-    return float(f"{rate:.{_DIGITS}g}")

@@ -16,7 +16,9 @@ from oelm.config.model import SIZES, GPTConfig, GPTFromRun, Style
 from oelm.config.record import Record
 from oelm.config.run import RunConfig
 from oelm.config.settings import fingerprint
+from oelm.config.study_role import Tuning
 
+LEARNING_RATE = "optim.lr"
 NO_SETTING = "none"
 """Stands for a setting that one of two runs does not have (a freezing plan, for instance)."""
 ORIGINAL_STD = 0.02
@@ -183,6 +185,11 @@ def study_of(config: RunConfig) -> str | None:
     return config.study.study if config.study else None
 
 
+def cell_of(config: RunConfig) -> str | None:
+    """The name of its arm in the study's plan."""
+    return config.study.cell if config.study else None
+
+
 def size_name(config: RunConfig) -> str:
     """The size by its name, such as `medium-512` or `medium-512 llama`; a pre-trained model by its source."""
     model = config.model
@@ -261,7 +268,7 @@ def is_same_method(one: Method, other: Method) -> bool:
 
 
 def _distance(arm: Arm, other: Arm, fair: Method) -> tuple[int, bool, int, bool]:
-    paths = [path for path in differing_settings(arm.config, other.config) if not is_of_method(path)]
+    paths = unlike_settings(arm.config, other.config)
     heavy = sum(decides_the_problem(path) for path in paths)
     elsewhere = study_of(arm.config) != study_of(other.config)
     return heavy, elsewhere, len(paths), not is_same_method(other.method, fair)
@@ -308,6 +315,26 @@ def differing_settings(one: RunConfig, other: RunConfig) -> tuple[str, ...]:
     ours, theirs = flat_settings(one), flat_settings(other)
     paths = dict.fromkeys((*ours, *theirs))
     return tuple(path for path in paths if ours.get(path, NO_SETTING) != theirs.get(path, NO_SETTING))
+
+
+def unlike_settings(one: RunConfig, other: RunConfig) -> tuple[str, ...]:
+    """Those beside the method in which two runs differ. Rates that were chosen alike are none: they are its part."""
+    return tuple(
+        path
+        for path in differing_settings(one, other)
+        if not is_of_method(path) and not (path == LEARNING_RATE and tuned_alike(one, other))
+    )
+
+
+def tuning_of(config: RunConfig) -> Tuning | None:
+    """How the learning rate was chosen; None where it was set by hand."""
+    return config.study.tuning if config.study else None
+
+
+def tuned_alike(one: RunConfig, other: RunConfig) -> bool:
+    """Whether both learning rates were chosen in the same way, so that a difference is part of the method."""
+    ours, theirs = tuning_of(one), tuning_of(other)
+    return ours is not None and theirs is not None and ours.rule == theirs.rule
 
 
 def is_of_method(path: str) -> bool:

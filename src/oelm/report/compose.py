@@ -254,13 +254,16 @@ def _figures(comparison: Comparison, group: Group, colours: Mapping[str, int], s
     declared = {each.name: each for arm in group.arms for record in arm.records for each in record.declared}
     also = [each for name, each in declared.items() if any(name in found.also for found in comparison.findings)]
     rows = [_figure_cells(found, also, colours, say) for found in comparison.findings]
+    if len({found.control.label for found in comparison.findings if found.control}) < 2:  # one for all needs no column
+        rows = [{name: cell for name, cell in row.items() if name != "control"} for row in rows]
     headings = {
         "by_seed": say("measure_by_seed", measure=say.name(measure), unit=say.unit(measure)),
         "shown": say("points_to_control" if measure.percent else "to_control"),
         "estimate": say(f"estimate.{measure.scale}"),
         **{f"also.{each.name}": say.name(each) + say.unit(each) for each in also},
     }
-    return table_of(rows, say, [name for name in rows[0] if name not in ("arm", "by_seed", "verdict")], headings)
+    texts = ("arm", "by_seed", "control", "verdict")
+    return table_of(rows, say, [name for name in rows[0] if name not in texts], headings)
 
 
 def _figure_cells(found: Finding, also: Sequence[Measure], colours: Mapping[str, int], say: Texts) -> dict[str, Cell]:
@@ -278,6 +281,7 @@ def _figure_cells(found: Finding, also: Sequence[Measure], colours: Mapping[str,
         "mean": Cell(numerals.bare(found.mean, measure)),
         **{f"also.{each.name}": Cell(numerals.bare(found.also.get(each.name), each)) for each in also},
         "best_checkpoint": Cell(numerals.bare(found.best_mean, measure)),
+        "control": Cell(found.control.label if found.control else "", is_name=found.control is not None),
         "shown": Cell(shown if found.shown else ""),
         "estimate": Cell(numerals.estimated(found.estimate, measure) if has_estimate else ""),
         "interval": Cell(numerals.interval(found.estimate, measure) if has_estimate else ""),

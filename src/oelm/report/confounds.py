@@ -14,6 +14,7 @@ from oelm.config.methods import CARRIED, carried, control_of
 from oelm.config.run import RunConfig
 from oelm.config.study_role import Tuning
 from oelm.report.arms import (
+    LEARNING_RATE,
     NO_SETTING,
     Arm,
     choose_control,
@@ -23,9 +24,11 @@ from oelm.report.arms import (
     setting_name,
     setting_value,
     short_float,
+    tuned_alike,
+    tuning_of,
+    unlike_settings,
 )
 
-LEARNING_RATE = "optim.lr"
 NORM_TOLERANCE = 0.05
 """Row norms closer than this (relative) count as equal: random rows have unit norm only in expectation."""
 
@@ -152,26 +155,10 @@ def scale_gaps(arms: Sequence[Arm]) -> tuple[ScaleGap, ...]:
     return tuple(gap for gap in gaps if gap is not None)
 
 
-def tuning_of(config: RunConfig) -> Tuning | None:
-    """How the learning rate was chosen; None where it was set by hand."""
-    return config.study.tuning if config.study else None
-
-
-def tuned_alike(one: RunConfig, other: RunConfig) -> bool:
-    """Whether both learning rates were chosen in the same way, so that a difference is part of the method."""
-    ours, theirs = tuning_of(one), tuning_of(other)
-    return ours is not None and theirs is not None and ours.rule == theirs.rule
-
-
 def _settings(config: RunConfig, control: RunConfig) -> list[Confound]:
-    paths = [
-        path
-        for path in differing_settings(config, control)
-        if not is_of_method(path) and not (path == LEARNING_RATE and tuned_alike(config, control))
-    ]
     return [
         Confound(ConfoundKind.SETTING, setting_name(path), setting_value(config, path), setting_value(control, path))
-        for path in paths
+        for path in unlike_settings(config, control)
     ]
 
 
@@ -265,20 +252,25 @@ def listed(seeds: Sequence[int]) -> str:
 
 
 def _environment(arm: Arm, control: Arm) -> list[Confound]:
-    """Versions, commit, device and threads, as sets: each arm may have been computed in several places."""
+    """Versions, commit, device and threads, pair by pair: each pair may have been computed in a place of its own."""
     found = []
     for field in ("oelm", "git_commit", "torch", "device", "threads", "compile"):
         own, theirs = _environments(arm, field), _environments(control, field)
-        if own != theirs:
-            found.append(Confound(ConfoundKind.ENVIRONMENT, field, ", ".join(sorted(own)), ", ".join(sorted(theirs))))
+        unlike = [seed for seed in own if seed in theirs and own[seed] != theirs[seed]]
+        if unlike:
+            ours, others = (", ".join(sorted({each[seed] for seed in unlike})) for each in (own, theirs))
+            found.append(Confound(ConfoundKind.ENVIRONMENT, field, ours, others))
     return found
 
 
-def _environments(arm: Arm, field: str) -> set[str]:
-    if field == "compile":
-        return {str(record.config.machine.compile) for record in arm.records if record.environment is not None}
-    values = [getattr(record.environment, field) for record in arm.records if record.environment is not None]
-    return {str(value)[:12] if field == "git_commit" else str(value) for value in values}
+def _environments(arm: Arm, field: str) -> dict[int, str]:
+    """By seed."""
+    found = {}
+    for record in arm.records:
+        if record.environment is not None:
+            value = record.config.machine.compile if field == "compile" else getattr(record.environment, field)
+            found[record.config.seed] = str(value)[:12] if field == "git_commit" else str(value)
+    return found
 
 
 def _uncommitted(arm: Arm, control: Arm) -> list[Confound]:

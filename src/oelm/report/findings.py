@@ -12,7 +12,7 @@ import numpy as np
 from oelm.base.errors import ConfigError
 from oelm.config.measure import LOSS, CompareScale, Measure
 from oelm.config.record import Evaluation, Record, TextBlocks
-from oelm.report.arms import NO_SETTING, Arm, choose_control, study_of
+from oelm.report.arms import NO_SETTING, Arm, cell_of, choose_control, study_of
 from oelm.report.confounds import Confound, confounds_between
 from oelm.report.contrasts import CONFIDENCE, Floats, seeds_to_decide, text_contrast
 from oelm.report.record_files import Registration, have_several_plans
@@ -91,6 +91,8 @@ class MissingRuns:
 class Withheld(StrEnum):
     """Why there is no verdict although there are seeds enough."""
 
+    NO_OUTCOMES = "no-outcomes"
+    """Of some runs the single answers are missing, so there is no interval."""
     INCOMPLETE = "incomplete"
     """Planned runs of the arm or of its control are missing: were they left out for what they showed?"""
     NO_NEGATIVE = "no-negative"
@@ -132,6 +134,10 @@ class Terms:
         """Whether primary arm and margin are those from before the runs; if not, all arms are corrected."""
         return not self.changes and (self.plan is None or self.plan.is_first)
 
+    def provides_for(self, arm: Arm) -> bool:
+        """Whether the plan had this arm before the runs; True of every arm where no plan can be read."""
+        return self.plan is None or self.plan.missing is None or self.plan.provides_for(arm.config)
+
     @property
     def is_registered(self) -> bool:
         """Whether there is a plan and its file is here, so that what was found was held against it."""
@@ -166,9 +172,11 @@ class Finding:
     confounds: tuple[Confound, ...] = ()
     missing: tuple[MissingRuns, ...] = ()
     """What to run for a verdict; empty where there is one."""
+    is_planned: bool = True
+    """Whether the plan, where there is one, had this arm before the runs."""
     is_primary: bool = False
     stands_alone: bool = False
-    """The primary arm where it was tested outside of the family of all others, at 5 %."""
+    """The primary arm where it was tested outside of the family of all others."""
     terms: Terms = Terms()
     withheld: Withheld | None = None
     more_seeds: int | None = None
@@ -252,8 +260,30 @@ def compare_all(groups: Sequence[Sequence[Arm]], terms: Sequence[Terms]) -> list
         _asked(arms, each, is_first=each.plan not in plans[:place])
         for place, (arms, each) in enumerate(zip(groups, terms, strict=True))
     ]
+    asked = [[_with_lacking_primaries(each, asked) for each in group] for group in asked]
     judged = iter(judge_all([each.question for group in asked for each in group]))
     return [tuple(_comparison(each, next(judged)) for each in group) for group in asked]
+
+
+def _with_lacking_primaries(asked: _Asked, groups: Sequence[Sequence[_Asked]]) -> _Asked:
+    """Say so where the plan has the primary arm on data sets on which it is not judged."""
+    plan = asked.terms.plan
+    if plan is None:
+        return asked
+    alike = [
+        each for group in groups for each in group if each.terms.plan == plan and each.question.primary is not None
+    ]
+    judged = {cell_of(each.arms[place].config) for each in alike if (place := _judged_primary(each)) is not None}
+    return replace(asked, question=replace(asked.question, lacks_primaries=not plan.primaries <= judged))
+
+
+def _judged_primary(asked: _Asked) -> int | None:
+    """The place of the primary arm if it has pairs enough for a verdict."""
+    place = asked.question.primary
+    control = None if place is None else asked.controls[place]
+    if place is None or control is None:
+        return None
+    return place if len(set(asked.arms[place].seeds) & set(control.seeds)) >= PAIRS_FOR_VERDICT else None
 
 
 def require_arm(groups: Sequence[Sequence[Arm]], primary: str | None) -> None:
@@ -299,7 +329,8 @@ def _asked(arms: Sequence[Arm], terms: Terms, *, is_first: bool) -> list[_Asked]
     declared = dict.fromkeys(measure for arm in arms for record in arm.records for measure in record.declared)
     judged = [measure for measure in declared if measure.scale is not None]
     also = tuple(measure for measure in declared if measure.scale is None)
-    chosen = primary_arms(arms, terms.primary)
+    planned = [arm for arm in arms if terms.provides_for(arm)]
+    chosen = primary_arms(planned, terms.primary) or primary_arms(arms, terms.primary)
     primary = chosen[0] if len(chosen) == 1 else None
     asked = [
         _asked_on(arms, measure, on, terms, primary, also, is_first=measure == judged[0])
@@ -319,7 +350,7 @@ def _only_begun(asked: _Asked) -> int:
     pairs = [
         len(set(arm.seeds) & set(control.seeds))
         for place, (arm, control) in enumerate(zip(asked.arms, asked.controls, strict=True))
-        if control is not None and place != asked.question.negative
+        if control is not None and place not in asked.question.negatives
     ]
     return sum(each < PAIRS_FOR_VERDICT for each in pairs)
 
@@ -337,7 +368,7 @@ def _asked_on(
     """Each arm that has the measure against its control; only on the first measure is the primary arm one."""
     values = {arm.label: values_of(arm, measure, on) for arm in arms}
     present = tuple(arm for arm in arms if values[arm.label])
-    controls = tuple(choose_control(arm, present) for arm in present)
+    controls = tuple(_control(arm, present, terms) for arm in present)
     places = {arm.label: place for place, arm in enumerate(present)}
     seeds = tuple(sorted({seed for arm in present for seed in values[arm.label]}))
     question = Question(
@@ -347,18 +378,29 @@ def _asked_on(
         criterion=criterion_of(measure, terms.margin),
         primary=places.get(primary or "") if is_first and terms.is_fixed else None,
         study=study_of(arms[0].config) or "",
-        negative=next((places[arm.label] for arm in present if arm.method.blind), None),
+        negatives=tuple(places[arm.label] for arm in present if arm.method.blind),
+        unplanned=tuple(places[arm.label] for arm in present if not terms.provides_for(arm)),
         looks=terms.plan.looks if terms.plan else 1,
     )
-    lacks_negative = question.negative is None and any(arm.method.blind for arm in arms)
+    lacks_negative = not question.negatives and any(arm.method.blind for arm in arms)
     return _Asked(question, on, present, controls, seeds, primary, also, terms, lacks_negative)
+
+
+def _control(arm: Arm, among: Sequence[Arm], terms: Terms) -> Arm | None:
+    """What the plan holds an arm against, whatever else has been run; where it does not say, the fairest."""
+    name = terms.plan.controls.get(cell_of(arm.config) or "") if terms.plan and terms.provides_for(arm) else None
+    planned = (other for other in among if terms.provides_for(other) and cell_of(other.config) == name)
+    return (next(planned, None) if name else None) or choose_control(arm, among)
 
 
 def _comparison(asked: _Asked, judged: Sequence[Judgement | None]) -> Comparison:
     question = asked.question
-    negative = None if question.negative is None else judged[question.negative]
-    failed = negative is not None and Verdict(str(negative.verdict)) is Verdict.INFERIOR
-    can_tell = question.negative is None or failed
+    planned = [place for place in question.negatives if place not in question.unplanned]
+    negatives = planned or list(question.negatives)
+    # Every one of them must fail: one that was added until it did would show nothing.
+    unfailing = [place for place in negatives if not _is_inferior(judged[place])]
+    can_tell = not unfailing
+    told = next(iter(unfailing or negatives), None)
     findings = tuple(
         _finding(asked, arm, control, judgement, can_tell=can_tell)
         for arm, control, judgement in zip(asked.arms, asked.controls, judged, strict=True)
@@ -370,9 +412,13 @@ def _comparison(asked: _Asked, judged: Sequence[Judgement | None]) -> Comparison
         findings,
         _pooled(findings, asked),
         asked.terms,
-        negative=None if question.negative is None else asked.arms[question.negative].label,
-        can_tell=None if question.negative is None else can_tell,
+        negative=None if told is None else asked.arms[told].label,
+        can_tell=None if told is None else can_tell,
     )
+
+
+def _is_inferior(judgement: Judgement | None) -> bool:
+    return judgement is not None and Verdict(str(judgement.verdict)) is Verdict.INFERIOR
 
 
 def estimate_pair(arm: Arm, control: Arm, measure: Measure, on: str) -> Estimate | None:
@@ -491,15 +537,10 @@ def _outcomes(record: Record, on: str) -> Floats | None:
 def _finding(asked: _Asked, arm: Arm, control: Arm | None, judgement: Judgement | None, *, can_tell: bool) -> Finding:
     measure, on = asked.question.measure, asked.on
     ours, theirs = values_of(arm, measure, on), values_of(control, measure, on) if control else {}
-    others = {
-        each.name: [
-            figures[each.name] for record in arm.records if each.name in (figures := _figures(record, each, on, "last"))
-        ]
-        for each in asked.also
-    }
     row = _row(arm.record, on, "last")
     verdict = Verdict(str(judgement.verdict)) if judgement else Verdict.NO_VERDICT
-    withheld = _withheld(verdict, arm, control, asked, can_tell=can_tell)
+    pairs = int(judgement.pairs) if judgement else 0
+    withheld = _withheld(verdict, pairs, arm, control, asked, can_tell=can_tell)
     verdict = verdict if withheld is None else Verdict.NO_VERDICT
     few = control is not None and verdict is Verdict.NO_VERDICT and withheld is None
     estimate = _estimate(judgement, measure) if judgement else None
@@ -511,9 +552,9 @@ def _finding(asked: _Asked, arm: Arm, control: Arm | None, judgement: Judgement 
         by_seed=_natural(ours, measure),
         best_by_seed=_natural(values_of(arm, measure, on, "best"), measure),
         pairs_by_seed={seed: _pair(ours[seed], theirs[seed], measure) for seed in ours if seed in theirs},
-        also={name: fmean(values) for name, values in others.items() if values},
+        also=_also(arm, asked),
         examples=len(row.labels.split()) or None if row and measure.per == "example" else None,
-        pairs=int(judgement.pairs) if judgement else 0,
+        pairs=pairs,
         estimate=estimate,
         shown=_scalar(judgement.shown, measure.shown_as)
         if judgement and judgement.shown and measure.shown_as
@@ -522,12 +563,24 @@ def _finding(asked: _Asked, arm: Arm, control: Arm | None, judgement: Judgement 
         verdict=verdict,
         confounds=confounds_between(arm, control) if control else (),
         missing=missing_runs(arm, control) if few and control else (),
-        is_primary=(is_primary := arm.label == asked.primary),
-        stands_alone=is_primary and asked.question.primary is not None and not (estimate and estimate.is_adjusted),
+        is_planned=asked.terms.provides_for(arm),
+        is_primary=arm.label == asked.primary,
+        stands_alone=judgement is not None and bool(judgement.alone),
         terms=asked.terms,
         withheld=withheld,
         more_seeds=_more_seeds(judgement, asked.question) if judgement and verdict is Verdict.UNDECIDED else None,
     )
+
+
+def _also(arm: Arm, asked: _Asked) -> dict[str, float]:
+    """Means of the measures that are not judged and were taken on the same text or set."""
+    found = {}
+    for measure in asked.also:
+        figures = [_figures(record, measure, asked.on, "last") for record in arm.records]
+        values = [each[measure.name] for each in figures if measure.name in each]
+        if values and (measure.read_from == "validation") == (asked.on == ""):
+            found[measure.name] = fmean(values)
+    return found
 
 
 def _text_scatter(arm: Arm, control: Arm, measure: Measure, estimate: Estimate) -> TextScatter | None:
@@ -550,10 +603,12 @@ def _texts(arm: Arm) -> dict[int, TextBlocks | None]:
     return {record.config.seed: record.result.text for record in arm.records}
 
 
-def _withheld(verdict: Verdict, arm: Arm, control: Arm | None, asked: _Asked, *, can_tell: bool) -> Withheld | None:
-    """Why the verdict must not be given; None where it may, or where there is none."""
+def _withheld(
+    verdict: Verdict, pairs: int, arm: Arm, control: Arm | None, asked: _Asked, *, can_tell: bool
+) -> Withheld | None:
+    """Why the verdict must not be given; None where it may, or where there are too few seeds for one."""
     if verdict is Verdict.NO_VERDICT or control is None:
-        return None
+        return Withheld.NO_OUTCOMES if pairs >= PAIRS_FOR_VERDICT else None
     plan, is_harmless = asked.terms.plan, verdict is Verdict.NON_INFERIOR
     cells = [each.config.study.cell for each in (arm, control) if each.config.study]
     if plan and any(map(plan.lacks, cells)):
@@ -606,7 +661,7 @@ def _scalar(found: Estimates, scale: CompareScale) -> Estimate:
 def _pooled(findings: Sequence[Finding], asked: _Asked) -> Pooled | None:
     if not any(found.estimate and found.estimate.model is Model.POOLED for found in findings):
         return None
-    blocks = blocks_of(asked.question.sample.runs, asked.question.negative)
+    blocks = blocks_of(asked.question.sample.runs, asked.question.not_pooled)
     assert blocks is not None
     used = {seed for place in blocks.arms for seed in asked.arms[place].seeds}
     common = {asked.seeds[place] for place in blocks.seeds}

@@ -74,14 +74,14 @@ class Group:
     def headline(self) -> Finding | None:
         """The answer by the first measure: the primary arm's. None where no arm has a control.
 
-        Without a primary arm that of a method which saves something, one that is decided before one that is not, `oelm`
-        before others, and then the one with most pairs.
+        Without a primary arm that of an arm which was planned and a method which saves something, one that is decided
+        before one that is not, `oelm` before others, and then the one with most pairs.
         """
 
-        def weight(found: Finding) -> tuple[bool, bool, bool, bool, int]:
+        def weight(found: Finding) -> tuple[bool, bool, bool, bool, bool, int]:
             counts, is_oelm = found.arm.record.counts, is_same_method(found.arm.method, METHODS["oelm"])
             saves = counts.frozen + counts.absent > 0 and not found.arm.method.blind
-            return found.is_primary, saves, found.verdict in DECIDED, is_oelm, found.pairs
+            return found.is_primary, found.is_planned, saves, found.verdict in DECIDED, is_oelm, found.pairs
 
         first = self.comparisons[0].measure if self.comparisons else None
         compared = [found for found in self.findings if found.control is not None and found.measure == first]

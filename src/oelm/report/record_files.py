@@ -2,11 +2,10 @@
 
 import gc
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -24,10 +23,11 @@ from oelm.config.registered import (
     file_digest,
     settings_to_plan,
 )
+from oelm.config.run import RunConfig
 from oelm.config.settings import fingerprint, flattened, parse, refuse_unshowable
 from oelm.config.study_role import PlanStamp
 from oelm.config.yaml_file import plain_values
-from oelm.report.arms import decides_the_problem
+from oelm.report.arms import cell_of, decides_the_problem, is_of_method
 
 RECORD = "record.json"
 CONFIG = "config.yaml"
@@ -106,15 +106,26 @@ def _agreeing(read: Sequence[FoundRun]) -> tuple[FoundRun, ...]:
         run = (f"{record.task} {record.source}", stage, record.config.fingerprint)
         if run not in kept:
             kept[run] = found
-        elif kept[run].record.result.loss != record.result.loss:
+        elif (unlike := _unlike_result(kept[run].record, record)) is not None:
             raise CheckpointError(
-                f"{kept[run].file} and {found.file} record the same run with different results "
-                f"(loss {kept[run].record.result.loss} and {record.result.loss})",
+                f"{kept[run].file} and {found.file} record the same run with different results ({unlike})",
                 "compare only one of them",
             )
     if reason := disagreement({str(run.file): run.record for run in kept.values()}):
         raise CheckpointError(reason, "put the files back as the runs wrote them, or leave one of the two out")
     return tuple(kept.values())
+
+
+def _unlike_result(one: Record, other: Record) -> str | None:
+    """In what two records of one run disagree; None where in nothing that is judged."""
+    if one.result.loss != other.result.loss:
+        return f"loss {one.result.loss} and {other.result.loss}"
+    theirs = {(row.name, row.checkpoint): row for row in other.evaluations}
+    for row in one.evaluations:
+        again = theirs.get((row.name, row.checkpoint))
+        if again is not None and (row.measures, row.predictions) != (again.measures, again.predictions):
+            return f"answers on {row.name}"
+    return None if one.result.measures == other.result.measures else "measures"
 
 
 def _answers(file: Path) -> EvaluationFile | None:
@@ -264,6 +275,10 @@ class Registration:
     """Runs beyond the plan. They are not judged: whoever adds seeds until the result fits finds one that fits."""
     unlike: tuple[str, ...] = ()
     """Runs with other settings than the plan has for their arm. They are not judged, and count as missing."""
+    arms: frozenset[str] = frozenset()
+    """The arms that were planned before the runs. Others are shown, and narrow no interval of these."""
+    primaries: frozenset[str] = frozenset()
+    """Those of the primary method: one for each data set and size."""
     controls: Mapping[str, str] = field(default_factory=dict)
     """The control that was planned for each arm, where it was planned too."""
     negatives: Mapping[str, str] = field(default_factory=dict)
@@ -279,6 +294,16 @@ class Registration:
     """Whether what is judged was registered before the first run had ended, and not changed since."""
     changed: tuple[str, ...] = ()
     """What of it amendments changed that came after runs had ended; further seeds are a matter of `looks`."""
+
+    def provides_for(self, config: RunConfig) -> bool:
+        """Whether a run belongs to an arm that was planned before the runs."""
+        stamp = config.study.plan if config.study else None
+        return stamp is not None and stamp.digest == self.digest and cell_of(config) in self.arms
+
+    @property
+    def digest(self) -> str | None:
+        """Of the plan's file."""
+        return self.plan.digest if self.plan else None
 
     def lacks(self, cell: str | None) -> bool:
         """Whether planned runs of an arm, or of the control that was planned for it, are missing."""
@@ -366,6 +391,8 @@ def _registration(study: str | None, group: Sequence[Record], plans: Mapping[str
         failed=tuple(name for name, state in ended.items() if state is RunState.FAILED),
         added=tuple(sorted(made - planned.keys())),
         unlike=tuple(sorted(unlike)),
+        arms=frozenset(fixed.arms),
+        primaries=frozenset(name for name, arm in fixed.arms.items() if arm.method == fixed.primary_method),
         controls=_controls(fixed),
         negatives=_negatives(fixed),
         absent_arms=sum(name not in cells and arm.method != arm.control for name, arm in fixed.arms.items()),
@@ -423,24 +450,34 @@ def _is_as_planned(record: Record, versions: Sequence[RegisteredPlan]) -> bool:
 
 def _controls(plan: RegisteredPlan) -> dict[str, str]:
     """By arm: the planned arm with the method of its control, where the same is learned."""
-    problems = {name: _problem(arm) for name, arm in plan.arms.items()}
-    return {
-        name: other
-        for name, arm in plan.arms.items()
-        for other in plan.arms
-        if plan.arms[other].method == arm.control and problems[name] == problems[other]
-    }
+    return _nearest(plan, lambda arm, other: other.method == arm.control != arm.method)
 
 
 def _negatives(plan: RegisteredPlan) -> dict[str, str]:
     """By arm: the planned arm that must fail where the same is learned."""
-    problems = {name: _problem(arm) for name, arm in plan.arms.items()}
-    blind = [name for name, arm in plan.arms.items() if parse_method(arm.method).blind]
-    return {name: each for each in blind for name in plan.arms if problems[name] == problems[each]}
+    return _nearest(plan, lambda _, other: parse_method(other.method).blind)
 
 
-def _problem(arm: RegisteredArm) -> dict[str, Any]:
-    return {path: value for path, value in flattened(arm.settings).items() if decides_the_problem(path)}
+def _nearest(plan: RegisteredPlan, belongs: Callable[[RegisteredArm, RegisteredArm], bool]) -> dict[str, str]:
+    """By arm, of the others that belong to it and learn the same, the one whose settings are most alike."""
+    unlike = {
+        (name, other): _unlike(arm, plan.arms[other])
+        for name, arm in plan.arms.items()
+        for other in plan.arms
+        if name != other and belongs(arm, plan.arms[other])
+    }
+    found: dict[str, str] = {}
+    for (name, other), paths in sorted(unlike.items(), key=lambda each: len(each[1])):
+        if not any(map(decides_the_problem, paths)):
+            found.setdefault(name, other)
+    return found
+
+
+def _unlike(arm: RegisteredArm, other: RegisteredArm) -> list[str]:
+    """The settings beside the method in which two planned arms differ."""
+    ours, theirs = flattened(arm.settings), flattened(other.settings)
+    paths = dict.fromkeys((*ours, *theirs))
+    return [path for path in paths if not is_of_method(path) and ours.get(path) != theirs.get(path)]
 
 
 def _stamp(record: Record) -> PlanStamp | None:

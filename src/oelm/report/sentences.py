@@ -4,6 +4,7 @@ The plain sentence claims what the verdict claims and nothing else: `non-inferio
 `undecided` is "we cannot say yet". What was saved is counted, not measured: weights and arithmetic, no time.
 """
 
+import shlex
 from collections.abc import Sequence
 
 from oelm.config.measure import CompareScale, Measure
@@ -16,6 +17,7 @@ from oelm.report.contrasts import MOST_SEEDS
 from oelm.report.findings import LEARNT, Comparison, Estimate, Finding, TextScatter
 from oelm.report.groups import Group, Report
 from oelm.report.record_files import Registration
+from oelm.report.reproduce import arguments_of
 from oelm.report.study_views import ReportedPair, Slope, Trend
 from oelm.report.texts import ENGLISH, Texts
 from oelm.report.verdicts import DECIDED, PAIRS_FOR_VERDICT, Model, Verdict
@@ -32,7 +34,8 @@ _NOTHING_SAVED = 0.0005
 def plain_sentence(found: Finding, criterion: float, say: Texts) -> str:
     """`Freezing Q and K (oelm) cost no more than 5 % in perplexity here, and saved 12 % of the trained weights ...`."""
     decided = found.verdict in DECIDED and found.estimate is not None
-    is_open = found.arm.source == "measured" and not (found.terms.is_registered and found.terms.is_fixed)
+    is_fixed = found.terms.is_registered and found.terms.is_fixed and found.is_planned
+    is_open = found.arm.source == "measured" and not is_fixed
     begin = say("plain.exploratory") if decided and is_open else ""
     claim = begin + say(
         f"plain.{_case(found)}",
@@ -135,11 +138,19 @@ def finding_sentence(found: Finding, criterion: float, say: Texts) -> str:
         value=value,
         lower=lower,
         upper=upper,
-        interval=say("adjusted_interval" if estimate.is_adjusted else "plain_interval"),
+        interval=_interval(found, say),
         shown=_shown(found, say),
         pairs=found.pairs,
         examples=f"{found.examples or 0:,}",
     )
+
+
+def _interval(found: Finding, say: Texts) -> str:
+    """What kind of interval it is: some are wider, because several arms are tested, or because looks may follow."""
+    if found.estimate is None or not found.estimate.is_adjusted:
+        return say("plain_interval")
+    is_of_family = not found.stands_alone and not found.arm.method.blind
+    return say("adjusted_interval" if is_of_family else "looks_interval")
 
 
 def judged(found: Finding, criterion: float, say: Texts) -> str:
@@ -194,8 +205,7 @@ def _primary_remark(found: Finding) -> str:
 def _text_remark(found: Finding, text: TextScatter, say: Texts) -> str:
     """What another text would change, and which of the two chances the verdict does not cover."""
     assert found.estimate is not None
-    interval = say("adjusted_interval" if found.estimate.is_adjusted else "plain_interval")
-    moved = say("text_moves", by=numerals.text_scatter(text), interval=interval, blocks=text.blocks)
+    moved = say("text_moves", by=numerals.text_scatter(text), interval=_interval(found, say), blocks=text.blocks)
     holds = text.exceeds_seeds and found.verdict is not Verdict.NO_VERDICT
     return moved + say("text_exceeds_seeds") if holds else moved
 
@@ -378,8 +388,12 @@ def _shown(found: Finding, say: Texts) -> str:
 
 def _missing_commands(found: Finding) -> list[str]:
     """The commands that add the seeds a verdict needs."""
-    verb = {"language-modelling": "train", "probing": "probe"}.get(found.arm.task, "finetune")
-    return [f"`oelm {verb} --method {runs.method} --seed {seed}`" for runs in found.missing for seed in runs.seeds]
+    configs = {each.method.name: each.config for each in (found.arm, found.control) if each is not None}
+    return [
+        f"`{shlex.join([*arguments_of(configs[runs.method]), '--seed', str(seed)])}`"
+        for runs in found.missing
+        for seed in runs.seeds
+    ]
 
 
 def _pooled(comparison: Comparison, say: Texts) -> str:

@@ -12,6 +12,7 @@ from oelm.config.record import Environment, Record
 from oelm.config.settings import fingerprint
 from oelm.config.study_role import ChosenBy, Trial
 from oelm.report.arms import (
+    LEARNING_RATE,
     Arm,
     decides_the_problem,
     differing_settings,
@@ -23,8 +24,8 @@ from oelm.report.arms import (
     setting_name,
     setting_value,
     size_name,
+    tuning_of,
 )
-from oelm.report.confounds import LEARNING_RATE, tuning_of
 from oelm.report.contrasts import CONFIDENCE, slope_contrast
 from oelm.report.findings import Estimate, Finding
 

@@ -87,6 +87,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     "point": ("{value} point", "{value} 个百分点"),
     "points": ("{value} points", "{value} 个百分点"),
     "against": ("vs {control}", "对照：{control}"),
+    "control": ("beside", "对照"),
     "primary_arm": ("the primary arm: the study's question", "主要实验组：研究所问的问题"),
     "seed": ("seed {seed}", "种子 {seed}"),
     "forest_caption": (
@@ -153,6 +154,11 @@ TEXTS: dict[str, tuple[str, str]] = {
         "we cannot say yet what {doing} ({arm}) costs in {measure}: that takes {needed} paired seeds, and there are "
         "{pairs}",
         "尚不能断定{doing}（{arm}）使{measure}变差多少：这需要 {needed} 个配对种子，现有 {pairs} 个",
+    ),
+    "plain.withheld_no_outcomes": (
+        "we cannot say what {doing} ({arm}) costs in {measure}: of some runs the single answers, which an interval is "
+        "made of, are missing",
+        "不能断定{doing}（{arm}）使{measure}变差多少：部分运行缺少逐条答案，无法得出区间",
     ),
     "plain.no_pair": (
         "we cannot say yet what {doing} ({arm}) costs in {measure}: it shares no seed with its control",
@@ -226,6 +232,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     # the sentence on an arm
     "plain_interval": ("95 % interval", "95 % 区间"),
     "adjusted_interval": ("95 % interval after Holm", "Holm 校正后的 95 % 区间"),
+    "looks_interval": ("95 % interval over all looks", "计入全部分析次数的 95 % 区间"),
     "finding.ratio": (
         "{arm}{on}: {measure} ×{value} ({interval} {lower} to {upper}, n = {pairs} paired seeds) of {control}: "
         "{verdict}.",
@@ -282,6 +289,7 @@ TEXTS: dict[str, tuple[str, str]] = {
         " That is more than other seeds would: the verdict holds for this validation text.",
         "这大于更换种子的影响：判定只对这段验证文本成立。",
     ),
+    "withheld.no-outcomes": ("no verdict, because single answers are missing", "不作判定，因为缺少逐条答案"),
     "withheld.incomplete": ("no verdict, because planned runs are missing", "不作判定，因为缺少计划内的运行"),
     "withheld.no-negative": (
         "no verdict, because figures of the negative control are missing",
@@ -329,7 +337,7 @@ TEXTS: dict[str, tuple[str, str]] = {
         "The margin was chosen after the runs (before: {before}; now: {now}): all arms corrected.",
         "界限在运行之后才选定（此前：{before}；现在：{now}）：所有组均校正。",
     ),
-    "add_runs": ("For a verdict, all else as before: {commands}.", "要得出判定，其余设置不变，请运行：{commands}。"),
+    "add_runs": ("For a verdict: {commands}.", "要得出判定，请运行：{commands}。"),
     "confound": ("Confound: {confound}.", "混杂因素：{confound}。"),
     "planned_confound": ("{arm} against {control}: {confound}.", "{arm} 对 {control}：{confound}。"),
     "confound.setting": ("{what} differs ({arm} against {control})", "{what} 不同（{arm} 对 {control}）"),

@@ -24,7 +24,7 @@ whichever of them is the last, all together err in at most 5 %.
 # A arms  S seeds  E examples
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -36,6 +36,7 @@ from oelm.report import contrasts
 from oelm.report.contrasts import Contrast, Flags, Floats
 
 ALPHA = 0.05
+_LEVEL = np.asarray(1 - ALPHA)
 PAIRS_FOR_INTERVAL = 2
 PAIRS_FOR_VERDICT = 3
 ARMS_TO_POOL = 3
@@ -112,6 +113,8 @@ class Judgement:
     verdict: NDArray[np.str_]
     contrast: Contrast
     """What the estimate and its interval were made of."""
+    alone: Flags
+    """Whether it was tested outside of the family of all others."""
 
 
 @dataclass(frozen=True)
@@ -137,12 +140,21 @@ class Question:
     """The place of the arm that was named before the runs."""
     study: str = ""
     """Questions of one study with a primary arm are judged together as one claim about all its data sets."""
-    negative: int | None = None
-    """The place of the arm that must fail."""
+    negatives: tuple[int, ...] = ()
+    """The places of arms that must fail."""
+    unplanned: tuple[int, ...] = ()
+    """The places of arms that were not planned: their scatter narrows no interval of those that were."""
+    lacks_primaries: bool = False
+    """Whether the study has planned its primary arm on further data sets, where it has no runs enough."""
     absent: int = 0
     """Comparisons that were planned and have no runs yet, or too few for a verdict."""
     looks: int = 1
     """How many analyses the plan allows for."""
+
+    @property
+    def not_pooled(self) -> tuple[int, ...]:
+        """The places of arms whose scatter says nothing of the others'."""
+        return (*self.negatives, *self.unplanned)
 
     @property
     def limit(self) -> float:
@@ -171,10 +183,12 @@ def judge_all(questions: Sequence[Question]) -> list[list[Judgement | None]]:
         ]
         for question, pool in zip(questions, pools, strict=True)
     ]
-    levels = _confidences(questions, chosen)
+    levels, alone = _confidences(questions, chosen)
     return [
         [
-            None if each is None else _judged(each, levels[place, arm], question)
+            None
+            if each is None
+            else _judged(each, levels[place, arm], question, alone.get((place, arm), np.asarray(False)))
             for arm, each in enumerate(chosen[place])
         ]
         for place, question in enumerate(questions)
@@ -185,33 +199,38 @@ Levels = dict[tuple[int, int], Floats]
 """By the places of the question and of the arm in it."""
 
 
-def _confidences(questions: Sequence[Question], chosen: "Sequence[Sequence[_Chosen | None]]") -> Levels:
-    """The confidence of every interval, elementwise over experiments."""
+def _confidences(
+    questions: Sequence[Question], chosen: "Sequence[Sequence[_Chosen | None]]"
+) -> tuple[Levels, dict[tuple[int, int], Flags]]:
+    """The confidence of every interval, elementwise over experiments; and where a primary arm stands outside."""
     arms = {(place, arm): each for place, row in enumerate(chosen) for arm, each in enumerate(row) if each is not None}
     levels: Levels = {key: np.asarray(1 - ALPHA / questions[key[0]].looks) for key in arms}
     tested = {
         key: questions[key[0]].looks * each.contrast.p_value(questions[key[0]].limit)
         for key, each in arms.items()
-        if each.is_tested and questions[key[0]].negative != key[1]
+        if each.is_tested and key[1] not in questions[key[0]].negatives
     }
     alone = _uncorrected([key for key in tested if questions[key[0]].primary == key[1]], questions, arms)
     # Holm rejects a p-value of 0 first and goes on as if it had not been there.
     family = [np.where(alone[key], 0.0, p_value) if key in alone else p_value for key, p_value in tested.items()]
     if not family:
-        return levels
+        return levels, alone
     found = np.stack(np.broadcast_arrays(*family), axis=-1)
     missing = np.ones((*found.shape[:-1], sum(question.absent for question in questions)))
     divisors = holm_divisors(np.concatenate([found, missing], axis=-1))
     for place, key in enumerate(tested):
         divisor = np.where(alone[key], 1, divisors[..., place]) if key in alone else divisors[..., place]
         levels[key] = np.asarray(1 - ALPHA / questions[key[0]].looks / divisor)
-    return levels
+    return levels, alone
 
 
 def _uncorrected(
     primary: Sequence[tuple[int, int]], questions: Sequence[Question], arms: "dict[tuple[int, int], _Chosen]"
 ) -> dict[tuple[int, int], Flags]:
-    """Where each primary arm needs no correction: alone in its study, or non-inferior on all its data sets."""
+    """Where each primary arm needs no correction: alone in its study, or non-inferior on all its data sets.
+
+    All are those that were planned: whoever leaves out the runs of some has no claim about all.
+    """
     studies: dict[str, list[tuple[int, int]]] = {}
     for key in primary:
         studies.setdefault(questions[key[0]].study, []).append(key)
@@ -219,7 +238,10 @@ def _uncorrected(
     for study, keys in studies.items():
         passed = [_is_non_inferior(arms[key], questions[key[0]]) for key in keys]
         is_whole = not any(question.absent for question in questions if question.study == study)
-        alone |= dict.fromkeys(keys, np.all(passed, axis=0) & is_whole if len(keys) > 1 else np.ones_like(passed[0]))
+        lacks_some = any(questions[place].lacks_primaries for place, _ in keys)
+        is_one = len(keys) == 1 and not lacks_some
+        claimed = np.ones_like(passed[0]) if is_one else np.all(passed, axis=0) & is_whole & (not lacks_some)
+        alone |= dict.fromkeys(keys, claimed)
     return alone
 
 
@@ -229,11 +251,14 @@ def _is_non_inferior(chosen: "_Chosen", question: Question) -> Flags:
     return np.isin(found, (Verdict.BETTER, Verdict.NON_INFERIOR))
 
 
-def blocks_of(runs: Floats, negative: int | None = None) -> Blocks | None:
-    """What can be pooled; None where there is too little. An arm that must fail need not scatter as the others do."""
+def blocks_of(runs: Floats, left_out: Collection[int] = ()) -> Blocks | None:
+    """What can be pooled; None where there is too little.
+
+    Left out are arms that must fail, which need not scatter as the others do, and those that were not planned.
+    """
     present_AS = _present(runs)
     enough = np.flatnonzero(present_AS.sum(axis=1) >= PAIRS_FOR_VERDICT)
-    arms = tuple(enough[enough != negative].tolist())
+    arms = tuple(arm for arm in enough.tolist() if arm not in left_out)
     if len(arms) < ARMS_TO_POOL:
         return None
     seeds = tuple(np.flatnonzero(present_AS[list(arms)].all(axis=0)).tolist())
@@ -285,7 +310,7 @@ class _Pool:
 
 def _pool_of(question: Question) -> _Pool | None:
     runs = question.sample.runs
-    if question.measure.per == "example" or (blocks := blocks_of(runs, question.negative)) is None:
+    if question.measure.per == "example" or (blocks := blocks_of(runs, question.not_pooled)) is None:
         return None
     values = runs[..., blocks.arms, :][..., blocks.seeds]
     return _Pool(blocks, values, contrasts.is_not_additive(values))
@@ -316,7 +341,9 @@ def _chosen_by_runs(runs: Floats, arm: int, control: int, pool: _Pool | None) ->
         return _Chosen(paired, pairs, own)  # an unfinished arm elsewhere takes no finished pair away
     places = pool.blocks.arms.index(arm), pool.blocks.arms.index(control)
     pooled = contrasts.pooled_contrast(pool.values, *places)
-    differ = contrasts.variances_differ(pool.values, *places) | pool.is_rejected
+    # Where seeds do not shift all arms alike, the pooled scatter may be too small or too large: the wider of the two.
+    is_wider = paired.half_width(_LEVEL) >= pooled.half_width(_LEVEL)
+    differ = contrasts.variances_differ(pool.values, *places) | (pool.is_rejected & is_wider)
     return _Chosen(
         contrast=contrasts.where(differ, paired, pooled),
         pairs=np.where(differ, pairs, len(pool.blocks.seeds)),
@@ -326,7 +353,7 @@ def _chosen_by_runs(runs: Floats, arm: int, control: int, pool: _Pool | None) ->
 
 
 def _chosen_by_examples(sample: Sample, arm: int, control: int, measure: Measure) -> _Chosen | None:
-    """The crossed bootstrap where the outcomes of two seeds are known."""
+    """The crossed bootstrap where all outcomes are known: what is left of some seeds would be a choice among them."""
     present_AS = _present(sample.runs)
     common = present_AS[arm] & present_AS[control]
     if not common.any():
@@ -336,7 +363,7 @@ def _chosen_by_examples(sample: Sample, arm: int, control: int, measure: Measure
     known = common
     if sample.examples is not None:
         known = common & ~np.isnan(sample.examples[[arm, control]]).any(axis=(0, 2))
-    if sample.examples is None or known.sum() < PAIRS_FOR_INTERVAL:
+    if sample.examples is None or known.sum() < PAIRS_FOR_INTERVAL or (known != common).any():
         means = [sample.runs[each, common].mean() for each in (arm, control)]
         found = [_without_error(statistic(*means)) for statistic in statistics]
     else:
@@ -355,7 +382,7 @@ def _difference(arm: Floats, control: Floats) -> Floats:
     return np.asarray(arm - control)
 
 
-def _judged(chosen: _Chosen, confidence: Floats, question: Question) -> Judgement:
+def _judged(chosen: _Chosen, confidence: Floats, question: Question, alone: Flags) -> Judgement:
     measure, criterion = question.measure, question.criterion
     estimate = _estimates(chosen.contrast, confidence, measure)
     below = chosen.contrast.share_below(question.limit)
@@ -371,6 +398,7 @@ def _judged(chosen: _Chosen, confidence: Floats, question: Question) -> Judgemen
         within=below if measure.sign > 0 else 1 - below,
         verdict=verdict if chosen.is_tested else np.full_like(verdict, Verdict.NO_VERDICT.value),
         contrast=chosen.contrast,
+        alone=alone,
     )
 
 

@@ -18,7 +18,7 @@ from oelm.report.texts import Language, Texts
 
 LONG_SENTENCE = {Language.ENGLISH: 190, Language.CHINESE: 110}
 """Characters from which the opening sentence is set smaller."""
-_NOT_IN_FIGURES = ("estimate", "interval", "other_text", "verdict", "flops_saved", "step_time")
+_NOT_IN_FIGURES = ("control", "estimate", "interval", "other_text", "verdict", "flops_saved", "step_time")
 """They stand in the drawing of intervals, or in the section on speed."""
 CHOICES = {
     "against": ("steps", "tokens", "time"),

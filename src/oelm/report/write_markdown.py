@@ -7,8 +7,8 @@ from oelm.report.content import Cell, Content, Experiment, Forest, Lane, Section
 from oelm.report.groups import Report
 from oelm.report.texts import Language, Texts
 
-SHORT = ("arm", "trained", "by_seed", "mean", "also", "best_checkpoint", "shown", "estimate", "interval",
-         "other_text", "verdict", "flops_saved", "step_time")  # fmt: skip
+SHORT = ("arm", "trained", "by_seed", "mean", "also", "best_checkpoint", "control", "shown",
+         "estimate", "interval", "other_text", "verdict", "flops_saved", "step_time")  # fmt: skip
 """The columns of the one table of a short report."""
 _FIGURES = ("arm", "learning_rate", "trained", "frozen", "absent", "by_seed", "mean", "best_checkpoint", "shown")
 _SPECIAL = str.maketrans({character: f"\\{character}" for character in "\\|*_<[#"})
