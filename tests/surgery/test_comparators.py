@@ -9,6 +9,7 @@ from oelm.config.method import Comparator
 from oelm.config.methods import parse_method
 from oelm.method.cost import always_frozen, weight_counts
 from oelm.method.freezing import frozen_names
+from oelm.method.weights import Role
 from oelm.surgery.comparators import merge, tuned
 from oelm.surgery.conversion import weight_table
 from oelm.surgery.convert import apply, convert
@@ -73,6 +74,23 @@ def test_top_layers() -> None:
     assert trained == layers | HEADS["bert"]
     with pytest.raises(ConfigError, match="all of the 3 layers"):
         compared("bert", "top-layers+top=3")
+
+
+@pytest.mark.parametrize(
+    ("name", "norms"),
+    [
+        ("bart", set()),  # layernorm_embedding stands below its layers
+        ("deberta-v2", set()),  # encoder.LayerNorm is read by all of them
+        ("opt", {"model.decoder.final_layer_norm.weight", "model.decoder.final_layer_norm.bias"}),
+        ("t5", {"decoder.final_layer_norm.weight"}),
+        ("modernbert", {"model.final_norm.weight"}),
+    ],
+)
+def test_top_layers_train_the_norm_behind_them_and_none_below(name: str, norms: set[str]) -> None:
+    model, trained = compared(name, "top-layers+top=1")
+    table = {weight.name: weight for weight in weight_table(model)}
+    found = {each for each in trained if table[each].layer is None and table[each].role is Role.NORM}
+    assert {each.removeprefix("transformer.") for each in found if "head" not in each} == norms
 
 
 def test_seeds_draw_the_adapters() -> None:

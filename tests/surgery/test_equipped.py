@@ -185,10 +185,46 @@ def test_generation_with_cache_padding_and_beams(extras: str, config: GPTConfig)
     for cached in (True, False):
         together = theirs.generate(batch, attention_mask=mask, **GREEDY, use_cache=cached)
         assert together[:, 5:].tolist() == expected
+    static = {"cache_implementation": "static", "disable_compile": True}
+    assert theirs.generate(batch, attention_mask=mask, **GREEDY, **static)[:, 5:].tolist() == expected
     beams = [
         theirs.generate(batch, attention_mask=mask, **GREEDY, num_beams=3, use_cache=each) for each in (True, False)
     ]
     assert torch.equal(*beams)
+
+
+def test_a_mask_given_by_its_place_is_seen() -> None:
+    _, theirs = equipped_like("oelm+shift", LLAMA)
+    tokens, mask = random_tokens(LLAMA, 2, 6), torch.tensor([[0, 0, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1]])
+    with torch.no_grad():
+        by_place = theirs.model(tokens, mask).last_hidden_state[0, 2:]
+        by_name = theirs.model(input_ids=tokens, attention_mask=mask).last_hidden_state[0, 2:]
+        unmasked = theirs.model(tokens).last_hidden_state[0, 2:]
+    assert torch.equal(by_place, by_name)
+    assert not torch.allclose(unmasked, by_name)
+
+
+@pytest.mark.filterwarnings("ignore")  # transformers turns the cache off, and says so
+@pytest.mark.parametrize("config", [SMALL, LLAMA], ids=["gpt2", "llama"])
+def test_checkpointing_computes_again_where_its_own_texts_began(config: GPTConfig) -> None:
+    """Two forward passes with other padding before one backward pass, as in a preference loss."""
+    tokens, full = random_tokens(config, 2, 8), torch.ones(2, 8, dtype=torch.long)
+    padded = full.clone()
+    padded[0, :3] = 0
+
+    def gradients(*, checkpointing: bool) -> dict[str, Tensor]:
+        _, theirs = equipped_like("oelm+shift", config)
+        theirs.train()
+        if checkpointing:
+            theirs.gradient_checkpointing_enable()
+        one, other = (theirs(tokens, attention_mask=mask, labels=tokens).loss for mask in (padded, full))
+        (one - 2 * other).backward()
+        return {name: each.grad for name, each in theirs.named_parameters() if each.grad is not None}
+
+    plain, checkpointed = gradients(checkpointing=False), gradients(checkpointing=True)
+    assert plain.keys() == checkpointed.keys()
+    for name, gradient in plain.items():
+        assert torch.allclose(checkpointed[name], gradient, rtol=1e-9, atol=1e-12), name
 
 
 def test_a_cache_that_lacks_the_key_before_is_refused() -> None:

@@ -11,7 +11,7 @@ import torch
 from tests.builders import LLAMA, LLAMA_VARIETY, NORMED, SMALL, VARIETY, bold_model, random_tokens, relative_error
 from tests.model.test_llama import exact
 from torch import Tensor
-from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2LMHeadModel, LlamaForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2LMHeadModel, LlamaForCausalLM, StaticCache
 
 from oelm.base.errors import ConfigError, DataError
 from oelm.config.methods import METHODS
@@ -54,6 +54,19 @@ def test_logits_are_the_same_in_llama_style(method: str) -> None:
     with torch.no_grad():
         assert relative_error(exported(tokens).logits, model(tokens)) < 1e-4
         assert relative_error(exact(exported)(tokens).logits, model(tokens)) < 1e-9
+
+
+@pytest.mark.parametrize("config", [SMALL, LLAMA], ids=["gpt2", "llama"])
+@pytest.mark.parametrize("method", ["oelm-frame", "oelm-lowrank"])
+def test_a_static_cache_changes_nothing(method: str, config: GPTConfig) -> None:
+    """It hands its whole memory back, of which most is empty."""
+    exported, tokens = as_transformers(bold_model(method, config)), random_tokens(config, 2, 7)
+    with torch.no_grad():
+        whole = exported(tokens, use_cache=False).logits
+        cache = StaticCache(config=exported.config, max_cache_len=16)
+        first = exported(tokens[:, :4], past_key_values=cache).logits
+        rest = exported(tokens[:, 4:], past_key_values=cache).logits
+    assert relative_error(torch.cat([first, rest], 1), whole) < 1e-5
 
 
 def test_a_turn_before_the_shift_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,6 +149,45 @@ def test_the_callback_notices_what_moves(tmp_path) -> None:
     assert json.loads((tmp_path / "freeze_audit.json").read_text())["moved"]
 
 
+@pytest.mark.parametrize(
+    ("how", "method"),
+    [
+        ("added later", "keep+until=2"),
+        ("added later", "keep+from=2"),
+        ("own optimiser", "keep+until=2"),
+        ("own optimiser", "keep+from=2"),
+        ("model_init", "keep+until=2"),
+    ],
+)
+def test_a_calendar_that_would_not_be_kept_is_refused(how: str, method: str, tmp_path) -> None:
+    model = tiny("bert").float()
+    convert(model, method)
+    callbacks = () if how == "added later" else (FreezeCallback(),)
+    run = trainer(model, tmp_path, "bert", 4, *callbacks)
+    if how == "added later":
+        run.add_callback(FreezeCallback())
+    elif how == "own optimiser":
+        others = [tensor for name, tensor in model.named_parameters() if "query" not in name]
+        run.optimizer = torch.optim.AdamW(others, lr=1e-2)
+    else:
+        run.model_init = lambda: converted_bert(method)
+    with pytest.raises(ConfigError, match=r"not in the optimiser.*callbacks=\[oelm.FreezeCallback\(\)\]"):
+        run.train()
+
+
+def converted_bert(method: str) -> nn.Module:
+    model = tiny("bert").float()
+    convert(model, method)
+    return model
+
+
+def test_a_calendar_under_peft_is_refused(tmp_path) -> None:
+    peft = pytest.importorskip("peft")
+    adapted = peft.get_peft_model(converted_bert("keep+until=2"), peft.LoraConfig(target_modules=["value"]))
+    with pytest.raises(ConfigError, match="which an adapter does not hold"):
+        trainer(adapted, tmp_path, "bert", 2, FreezeCallback())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["keep+until=2", "oelm+from=2", "keep+every=2", "keep+thaw=1..3"])
 def test_the_callback_keeps_calendars(method: str, tmp_path) -> None:

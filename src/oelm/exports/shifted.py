@@ -12,6 +12,7 @@ each step: beam search may reorder it, and generation needs nothing beyond what 
 
 # B batch  T query time  S key time  D model width  H heads  K head width
 
+import inspect
 from typing import Any
 
 import torch
@@ -100,14 +101,16 @@ class ShiftedLlamaAttention(LlamaAttention):
         shape = (*hidden_states.shape[:-1], -1, self.head_dim)
         projected = (project(hidden_states) for project in (self.q_proj, self.k_proj, self.v_proj))
         q_BHTK, k_BHSK, v_BHSK = (part.view(shape).transpose(1, 2) for part in projected)
+        time, start = q_BHTK.shape[2], 0
         if past_key_values is not None:
+            start = int(past_key_values.get_seq_length(self.layer_idx))  # a static cache gives its whole memory back
             k_BHSK, v_BHSK = past_key_values.update(k_BHSK, v_BHSK, self.layer_idx)
-        time, keys = q_BHTK.shape[2], k_BHSK.shape[2]
+        keys = k_BHSK.shape[2]
         cos_1SK, sin_1SK = self.rotary_emb(k_BHSK, torch.arange(keys, device=k_BHSK.device)[None])
         attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_llama_attention_forward)
         y_BTHK, weights = attend(
             self,
-            turn(q_BHTK, cos_1SK[:, keys - time :], sin_1SK[:, keys - time :]),
+            turn(q_BHTK, cos_1SK[:, start : start + time], sin_1SK[:, start : start + time]),
             turn(shift_keys(k_BHSK, self.shift_H, start_B), cos_1SK, sin_1SK),
             v_BHSK,
             attention_mask,
@@ -163,11 +166,18 @@ class OelmLlamaForCausalLM(LlamaForCausalLM):
         self.post_init()
 
 
-def _find_starts(_model: nn.Module, arguments: Any, named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+def _find_starts(model: nn.Module, arguments: Any, named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Tell every layer where texts begin, by the mask: of (past and present) tokens, the first that is not padding."""
-    mask_BS = named.get("attention_mask")
-    if mask_BS is not None and mask_BS.ndim == 2:
-        named = {**named, "start_B": mask_BS.to(torch.int8).argmax(dim=1)}
+    given = named
+    if arguments[1:]:  # the mask may be given by its place
+        given = inspect.signature(model.forward).bind_partial(*arguments, **named).arguments
+    mask = given.get("attention_mask")
+    mask = mask.get("full_attention") if isinstance(mask, dict) else mask
+    if mask is not None and mask.ndim == 4:  # what `generate` gives with a static cache: which keys the last query sees
+        seen_BS = mask[:, 0, -1]
+        mask = seen_BS if seen_BS.dtype is torch.bool else seen_BS >= 0
+    if mask is not None:
+        named = {**named, "start_B": mask.to(torch.int8).argmax(dim=1)}
     return arguments, named
 
 

@@ -1,5 +1,6 @@
 """What others would freeze: LoRA, BitFit, embeddings, all but the top layers. The table says what stays fixed."""
 
+import re
 from dataclasses import replace
 from typing import Any, assert_never
 
@@ -15,6 +16,9 @@ from oelm.surgery.fused import SplitLinear
 
 _EMBEDDINGS = frozenset({Role.TOKEN_EMBEDDING, Role.POSITION_EMBEDDING})
 _ADAPTER = "lora_"
+_LAST_NORM = re.compile(r"^(?!.*embed)(?:.*\.)?(?:ln_f|norm|final_norm|(?:final_|post_)?layer_?norm)\.(?:weight|bias)$")
+"""A norm after the last layer, as architectures call it; not DeBERTa's `LayerNorm`, which every layer reads."""
+_DECODER = re.compile(r"(?:^|\.)decoder\.")
 
 
 def tuned(
@@ -80,8 +84,15 @@ def _from_layer_on(table: tuple[Weight, ...], first: int) -> set[str]:
         raise ConfigError(
             f"top-layers would train all of the {layer_count(table)} layers", "write top-layers+top=1, or baseline"
         )
-    last = max(index for index, weight in enumerate(table) if weight.layer is not None)
-    behind = {weight.name for weight in table[last + 1 :] if weight.role is Role.NORM}
+    has_decoder = any(weight.layer is not None and _DECODER.search(weight.name) for weight in table)
+    behind = {
+        weight.name
+        for weight in table
+        if weight.layer is None
+        and weight.role is Role.NORM
+        and _LAST_NORM.search(weight.name)
+        and (not has_decoder or _DECODER.search(weight.name))
+    }
     return behind | {weight.name for weight in table if weight.layer is not None and weight.layer >= first}
 
 

@@ -8,6 +8,7 @@ A shifted key needs the key before it: `shifted_keys.py` sees to it where there 
 
 # B batch  T time  D model width  H heads  K head width  E = H K
 
+import inspect
 import math
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -68,7 +69,12 @@ class AttentionExtras(nn.Module):
         return self._entered("k", x_BTD, k_BTE)[:, lead:]
 
     def before_attention(self, attention: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
-        """A forward pre-hook of the attention: the cache, as it is before this pass."""
+        """A forward pre-hook of the attention: the cache, as it is before this pass, and where texts begin.
+
+        By its own mask where it has one: gradient checkpointing calls it again, when other texts may have been seen.
+        """
+        if not _has_window(attention) and (start_B := text_starts(named.get("attention_mask"))) is not None:
+            self.start_B = start_B
         self.cache = cache_in(inputs, named)
         layer = next((index for name in _LAYER if (index := getattr(attention, name, None)) is not None), 0)
         self.seen = 0 if self.cache is None else int(self.cache.get_seq_length(layer))
@@ -143,9 +149,24 @@ def _register(module: nn.Module, path: str, parameter: nn.Parameter) -> None:
     module.register_parameter(name, parameter)
 
 
-def _find_starts(model: nn.Module, _inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
+def _has_window(module: nn.Module) -> bool:
+    return bool(
+        getattr(module, "sliding_window", None) or getattr(getattr(module, "config", None), "sliding_window", 0)
+    )
+
+
+def _is_through_a_window(mask: object, model: nn.Module) -> bool:
+    """Whether a mask of queries and keys may hide the beginning of a text."""
+    return isinstance(mask, Tensor) and mask.ndim == 4 and _has_window(model)
+
+
+def _find_starts(model: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
     """Tell the attentions inside where their keys' texts begin; a stack that is called later tells its own again."""
-    own_B, other_B = (text_starts(named.get(name)) for name in ("attention_mask", "encoder_attention_mask"))
+    given = named
+    if inputs[1:]:  # the mask may be given by its place
+        given = inspect.signature(model.forward).bind_partial(*inputs, **named).arguments
+    masks = (given.get(name) for name in ("attention_mask", "encoder_attention_mask"))
+    own_B, other_B = (None if _is_through_a_window(mask, model) else text_starts(mask) for mask in masks)
     for part in model.modules():
         if isinstance(part, AttentionExtras):
             part.start_B = other_B if part.kind is Attention.CROSS else own_B

@@ -71,9 +71,19 @@ def with_predecessors(
     return x_BTD, torch.where(is_before_BT1, k_BTE[rows, first_B][:, None], k_BTE), lead
 
 
-def text_starts(mask_BS: object) -> Tensor | None:
-    """The place of each text's first token, by the mask of all tokens, past and present."""
-    return mask_BS.to(torch.int8).argmax(dim=1) if isinstance(mask_BS, Tensor) and mask_BS.ndim == 2 else None
+def text_starts(mask: object) -> Tensor | None:
+    """The place of each text's first token, by the mask of all tokens, past and present.
+
+    A mask of queries and keys says it by the keys that the last query sees, unless it looks through a window.
+    """
+    if isinstance(mask, Mapping):
+        mask = mask.get("full_attention")
+    if not isinstance(mask, Tensor) or mask.ndim not in (2, 4):
+        return None
+    if mask.ndim == 4:
+        seen_BS = mask[:, 0, -1]
+        mask = seen_BS if seen_BS.dtype is torch.bool else seen_BS >= 0
+    return mask.to(torch.int8).argmax(dim=1)
 
 
 def _kept(cache: Cache) -> dict[int, LastToken]:

@@ -52,6 +52,11 @@ class FreezeCallback(TrainerCallback, ExportableState):
         plan = conversion.operation.method.plan
         if plan is None or conversion.is_for_good:
             return
+        if adapted_base(kwargs["model"]) is not None:
+            raise ConfigError(
+                f"{conversion.operation.method.name} would train Q and K of the base, which an adapter does not hold",
+                "freeze them for good under PEFT: convert(model, 'keep')",
+            )
         if args.world_size > 1 or args.torch_compile:
             raise ConfigError(
                 f"{conversion.operation.method.name} changes what is frozen during training, which neither several "
@@ -72,10 +77,25 @@ class FreezeCallback(TrainerCallback, ExportableState):
             _refuse_other_checkpoint(model, conversion, state)
             accept_weights(model)  # what was drawn for this model, the checkpoint's matrices have replaced
         check_frozen(model)
+        self._require_calendar(model, conversion, kwargs["optimizer"])
         self._before = digests_of(model, conversion.frozen)
         self._marker = conversion_of(model).marker()
         # A checkpoint from before the callback was there has no place for its state.
         _callback_states(state).setdefault(type(self).__name__, self.state())
+
+    def _require_calendar(self, model: nn.Module, conversion: Conversion, optimizer: torch.optim.Optimizer) -> None:
+        """Refuse to train where what the calendar thaws would not be trained, or what it freezes would be."""
+        plan = conversion.operation.method.plan
+        if plan is None or conversion.is_for_good:
+            return
+        trained = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+        wanted = [model.get_parameter(weight.name) for weight in chosen(plan, self._table)] if self._table else []
+        if not wanted or not all(id(parameter) in trained for parameter in wanted):
+            raise ConfigError(
+                f"{conversion.operation.method.name} trains Q and K at times, and they are not in the optimiser",
+                "convert the model first, then Trainer(model, ..., callbacks=[oelm.FreezeCallback()]), without "
+                "add_callback and model_init; an optimiser of your own must hold Q and K too",
+            )
 
     def on_step_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
