@@ -7,12 +7,15 @@ from pathlib import Path
 import pytest
 
 from oelm.cli.doctor import doctor
-from oelm.config.doctor_record import Check, DoctorRecord, Outcome
+from oelm.config.doctor_record import Check, DoctorRecord, Outcome, Speed
+from oelm.config.request import TrainRequest, resolve_on
+from oelm.config.run import DataConfig, Precision
 from oelm.config.settings import parse
 from oelm.experiments import doctor as examination
 from oelm.train.stopping import Interrupted
 
 ROOT = Path(__file__).resolve().parents[2]
+DATA = DataConfig(folder="-", name="stories", digest="d")
 STUDIES = [ROOT / "experiments" / f"{name}.yaml" for name in ("cpu/quick", "original/m512", "original/bert-sst2")]
 
 
@@ -60,6 +63,35 @@ def test_what_fails_is_a_finding_and_the_others_go_on() -> None:
     found = [examination._checked(name, act) for name, act in (("a", broken), ("b", absent), ("c", lambda: "fine"))]
     assert [check.outcome for check in found] == [Outcome.FAILED, Outcome.ABSENT, Outcome.WORKS]
     assert [check.note for check in found] == ["ValueError: two lines", "no such unit", "fine"]
+
+
+def test_a_study_that_cannot_be_planned_loses_nothing_else(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("title: [\n")
+    speed = Speed(
+        size="small", width=256, precision=Precision.FLOAT32, sequences=2, step_seconds=1.0, tokens_per_second=512.0,
+        flops_per_second=1e9, peak_bytes=1,
+    )  # fmt: skip
+    first, second = (examination._hours(path, [speed]) for path in (broken, STUDIES[0]))
+    assert (first.study, first.runs, first.hours) == ("broken", 0, None)
+    assert "broken.yaml" in first.by
+    assert second.hours is not None
+
+
+def test_hours_count_validation() -> None:
+    plan = TrainRequest(method="baseline", size="tiny", seq_len=64, steps=100, batch_size=8)
+    often, never = (
+        examination._run_flops(
+            resolve_on(plan.model_copy(update={"validate_every": every, "validation_sequences": 80}), 512, DATA), None
+        )
+        for every in (10, 1000)
+    )
+    assert often == pytest.approx(never * (1 + 10 * 80 / 3 / 800), rel=1e-2)
+
+
+def test_a_note_names_no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert examination._checked("a", lambda: f"no {tmp_path}/.cache/x").note == "no ~/.cache/x"
 
 
 def test_a_signal_is_no_finding() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,13 @@ import yaml
 from oelm.base.errors import CheckpointError, ConfigError, DataError
 from oelm.config.evaluated import EVALUATION_FILE, EvaluationFile, EvaluationRequest, Suite
 from oelm.config.run import Precision
-from oelm.experiments.evaluated_model import evaluate_models, is_answered, open_model
+from oelm.experiments.evaluated_model import evaluate_models, is_answered, open_model, unfinished_steps
 from oelm.experiments.study import Study
 from oelm.experiments.trained_run import export_run
 from oelm.report.groups import build_report
 from oelm.report.record_files import load_records
 from oelm.report.write_markdown import as_markdown
+from oelm.train.folder import RunFolder
 from oelm.train.provenance import environment
 from train.processes import started
 from train.toys import CPU, tiny_config, tokens, toy_text, trained
@@ -188,6 +190,25 @@ def test_a_file_of_another_run_is_refused(asked_runs: Path, tmp_path: Path) -> N
     (tmp_path / EVALUATION_FILE).write_text("{")
     with pytest.raises(CheckpointError, match=r"cannot read.*take it away"):
         load_records([tmp_path])
+
+
+def test_what_a_run_was_asked_before_its_end_is_not_taken_for_its_result(tmp_path: Path) -> None:
+    config, run = tiny_config("oelm", save_every=5), tmp_path / "run"
+    trained(config, run)
+    (run / "record.json").unlink()
+    shutil.rmtree(run / "checkpoint" / "step-00000020")
+    (early,) = asked(run)
+    assert early.results[0].evaluation.step == RunFolder(run).saved_step < 20
+    assert unfinished_steps(run / EVALUATION_FILE) == f"step {RunFolder(run).saved_step} of 20"
+    trained(config, run, resume=True)
+    (record,) = load_records([run])
+    assert not record.evaluations
+    assert not is_answered(run, EvaluationRequest())
+    (late,) = asked(run)
+    assert (late.results[0].evaluation.step, unfinished_steps(run / EVALUATION_FILE)) == (20, None)
+    assert is_answered(run, EvaluationRequest())
+    assert load_records([run])[0].evaluations == (late.results[0].evaluation,)
+    assert figures(late) != figures(early)
 
 
 def test_what_was_asked_is_known(asked_runs: Path) -> None:

@@ -23,7 +23,7 @@ _COLOURS = {"works": "green", "not here": "dim", "failed": "bold red"}
 def doctor(
     studies: Annotated[list[Path] | None, Argument(help=f"Studies to predict. \\[default: {_SHIPPED}]")] = None,
     out: Annotated[Path, Option(help="The record: send it to us with a question.")] = Path("doctor.json"),
-    device: Annotated[str, Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    device: Annotated[str, Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
     show: Annotated[bool, Option("--show", help="Print the record that --out names; nothing is run.")] = False,
 ) -> None:
     """Check this machine in ten minutes: devices, precisions, resume, data parallel; hours of each study.
@@ -37,6 +37,8 @@ def doctor(
     else:
         record = _examined(studies or sorted(Path().glob(_SHIPPED)), device, out)
     _print(record, Console())
+    if not record.studies:
+        Console().print(f"no hours: there is no study here ({_SHIPPED}); name some", highlight=False, soft_wrap=True)
     if not show:
         Console().print(f"record: {out}", highlight=False, soft_wrap=True)
     if record.failed:

@@ -59,7 +59,7 @@ def evaluate(
     """Ask trained models about text, choices, probes, generation and attention: one table, eval.json per model."""
     from oelm.base.runtime import choose_runtime
     from oelm.config.settings import parse
-    from oelm.experiments.evaluated_model import evaluate_models
+    from oelm.experiments.evaluated_model import evaluate_models, unfinished_steps
 
     given = {name: value for name, value in locals().items() if name in EvaluationRequest.model_fields}
     lists = {"suites": _named(suite), "texts": tuple(text or ()), "items": tuple(items or ()), "tasks": _named(tasks)}
@@ -70,6 +70,8 @@ def evaluate(
         done.append(found)
         _print_parts(found, console)
         console.print(f"written: {path}", highlight=False, soft_wrap=True)
+        if left := unfinished_steps(path):
+            console.print(f"[yellow]unfinished, {left}: reports pass over these answers; ask again at its end[/yellow]")
     _print_samples(done, console)
     console.print(_table(done))
     _print_differences(done, console)

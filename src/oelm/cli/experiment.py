@@ -214,6 +214,9 @@ def stop(
         console.print(f"{chosen.name}: {'asked to save and end' if asked else 'is not running'}")
         raise typer.Exit(0 if asked else 1)
     folders = [each.folder for each in planned.runs]
+    if not out.is_dir():
+        console.print(f"nothing to stop: there is no {out}", highlight=False, soft_wrap=True)
+        raise typer.Exit(1)
     stop_in_queue(folders)
     still = stop_study(folders, out, wait_seconds=wait)
     if still:

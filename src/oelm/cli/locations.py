@@ -1,6 +1,9 @@
 """Where prepared data and runs live when the person does not say."""
 
+import shlex
 from pathlib import Path
+
+from oelm.base.errors import DataError
 
 TOKENS = Path("tokens")
 RUNS = Path("runs")
@@ -11,9 +14,13 @@ def data_folder(text: str) -> Path:
 
     In a name only letters and digits count: the original's `wikitext103` is `tokens/wikitext-103`.
     """
+    from oelm.data.tokens import MANIFEST_FILE
+
     path = Path(text)
-    if path.is_file():
+    if path.is_file() and (path.parent / MANIFEST_FILE).is_file():
         return path.parent
+    if path.is_file():
+        raise DataError(f"{path} is no folder of token files", f"make one: {shlex.join(['oelm', 'prepare', text])}")
     if path.is_dir() or not TOKENS.is_dir():
         return path
     return next((folder for folder in sorted(TOKENS.iterdir()) if _plain(folder.name) == _plain(text)), path)

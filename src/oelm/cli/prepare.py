@@ -1,6 +1,7 @@
 """`oelm prepare`: from text to token files."""
 
 import re
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -77,8 +78,9 @@ def prepare(
     Console().print(
         f"{manifest.name}: {manifest.train.tokens:,} training and {manifest.valid.tokens:,} validation "
         f"tokens, vocabulary {manifest.tokenizer.vocabulary:,}, "
-        f"{manifest.valid.text_bytes / manifest.valid.tokens:.2f} bytes per token ({manifest.holdout})\n"
-        f"train on it: oelm train --data {folder}",
+        f"{manifest.valid.text_bytes / manifest.valid.tokens:.2f} bytes per token; "
+        f"held out for validation: {manifest.holdout}\n"
+        f"train on it: {shlex.join(['oelm', 'train', '--data', str(folder)])}",
         highlight=False,
     )
 
@@ -87,7 +89,7 @@ def _named_source(inputs: list[str], seed: int, story_bytes: int, revision: str 
     """The built-in stories or a corpus of the Hub by its name; None for files, which come first."""
     from oelm.data.hub import HubCorpus
 
-    named = inputs[0] if len(inputs) == 1 and not Path(inputs[0]).exists() else None
+    named = inputs[0] if len(inputs) == 1 and not Path(inputs[0]).is_file() else None
     if named == "stories":
         return {"kind": "stories", "seed": seed, "text_bytes": story_bytes}
     return {"kind": "hub", "corpus": named, "revision": revision} if named in list(HubCorpus) else None

@@ -111,6 +111,10 @@ class SuiteResult(Settings):
     environment: Environment | None = None
     """In which it was asked; None where that was not kept."""
 
+    def is_of_step(self, last: int) -> bool:
+        """Whether it was asked of a checkpoint of a finished run: of the best one, or of that after the last step."""
+        return self.evaluation.checkpoint != "last" or self.evaluation.step == last
+
 
 class PairedDifference(Settings):
     """This model's figure minus another's on the same tokens or items, with 95 % over them."""
@@ -150,14 +154,18 @@ class EvaluationFile(Settings):
         return self.model_copy(update={**changes, "requests": (*asked, *self.requests)})
 
     def in_record(self, record: Record) -> Record:
-        """The record of the same run with these answers beside its own figures."""
+        """The record of the same run with these answers beside its own figures.
+
+        What a run was asked before it had ended is not taken up.
+        """
         if self.fingerprint != record.fingerprint:
             raise CheckpointError(
                 f"the {EVALUATION_FILE} beside the record of {record.method} is of another run",
                 "evaluate the run again, or take the file away",
             )
-        measures = dict.fromkeys((*record.declared, *(each for result in self.results for each in result.measures)))
-        rows = (*record.evaluations, *(result.evaluation for result in self.results))
+        results = [result for result in self.results if result.is_of_step(record.config.train.steps)]
+        measures = dict.fromkeys((*record.declared, *(each for result in results for each in result.measures)))
+        rows = (*record.evaluations, *(result.evaluation for result in results))
         return record.model_copy(update={"measures": tuple(measures), "evaluations": rows})
 
 

@@ -19,6 +19,11 @@ _MOST_EXPANSION, _FREE_BYTES = 1000, 100_000_000
 """Text is compressed to a fifth, logs to a hundredth. What grows more than a thousandfold is meant to fill memory or
 disk, or nearly empty: up to 100 MB nobody minds."""
 
+_TABLE = "write the texts as JSON lines (.jsonl) or parquet, and name their field: --text-field NAME"
+_UNPACK = "unpack it, or compress the texts as .gz, .xz or .zst"
+_NO_TEXT = {".csv": _TABLE, ".tsv": _TABLE, ".zip": _UNPACK, ".tar": _UNPACK, ".tgz": _UNPACK, ".bz2": _UNPACK}
+"""Usual endings of what would be read as one long text, and what to do instead."""
+
 ByteChunks = Callable[[Path], Iterator[bytes]]
 
 
@@ -27,6 +32,8 @@ def file_pieces(path: Path, *, separator: str, text_field: str) -> Iterator[Piec
 
     A JSON line is parsed as a whole, so one document of a .jsonl file must fit into memory; the file need not.
     """
+    if path.is_dir():
+        raise DataError(f"{path} is a folder, not a file", f"give its files: {path}/*")
     if not path.is_file():
         raise DataError(f"there is no file {path}", "check the path")
     suffixes = [suffix.lower() for suffix in path.suffixes]
@@ -35,8 +42,10 @@ def file_pieces(path: Path, *, separator: str, text_field: str) -> Iterator[Piec
     match suffixes[-1:]:
         case [".parquet"]:
             return _parquet_documents(path, text_field)
-        case [".jsonl" | ".ndjson"]:
+        case [".jsonl" | ".ndjson" | ".json"]:
             return _json_documents(path, text_field)
+        case [ending] if ending in _NO_TEXT:
+            raise DataError(f"{path} is no plain text: {ending} is not read", _NO_TEXT[ending])
         case _:
             return split_documents(text_chunks(path), separator)
 

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from oelm.base.console import Console
-from oelm.base.errors import DataError
+from oelm.base.errors import DataError, OelmError
 from oelm.base.runtime import Runtime, choose_runtime
 from oelm.config.doctor_record import Check, DoctorRecord, Outcome, Speed, StudyHours
 from oelm.config.labelled_data import LabelledData
@@ -127,7 +127,8 @@ def _checked(name: str, act: Callable[[], str]) -> Check:
         raise
     except Exception as error:  # noqa: BLE001 (whatever it is, it is a finding, and the other checks go on)
         outcome, note = Outcome.FAILED, f"{type(error).__name__}: {error}"
-    return Check(name=name, outcome=outcome, note=" ".join(note.split())[:400], seconds=time.perf_counter() - began)
+    said = " ".join(note.split()).replace(str(Path.home()), "~")  # the record names no person
+    return Check(name=name, outcome=outcome, note=said[:400], seconds=time.perf_counter() - began)
 
 
 # --- checks --------------------------------------------------------------------------------------------------------
@@ -187,7 +188,8 @@ def _resume(bench: _Bench) -> str:
 
 
 def _precision(bench: _Bench, precision: Precision) -> str:
-    if precision is Precision.BF16 and torch.cuda.is_available() and not torch.cuda.is_bf16_supported(False):
+    on_gpu = bench.device.startswith("cuda")
+    if precision is Precision.BF16 and on_gpu and not torch.cuda.is_bf16_supported(False):
         raise _NotHere("the GPU has no bf16 units")
     return _compared(bench, bench.trained(precision.value, precision=precision))
 
@@ -252,7 +254,7 @@ def _speeds(bench: _Bench, runtime: Runtime, say: Callable[[str], None]) -> tupl
             say(f"speed of {size} in {precision.value}")
             try:
                 found.append(_speed(bench, runtime, size, precision))
-            except (RuntimeError, ValueError) as error:  # out of memory, or an arithmetic that is not here
+            except (RuntimeError, ValueError, OelmError) as error:  # too little memory, or no such arithmetic
                 say(f"{size} in {precision.value}: {str(error).splitlines()[0]}")
     return tuple(found)
 
@@ -290,8 +292,11 @@ def _speed(bench: _Bench, runtime: Runtime, size: str, precision: Precision) -> 
 
 def _hours(path: Path, speeds: Sequence[Speed]) -> StudyHours:
     """Each run's FLOPs over the speed of the size that is nearest to its own."""
-    file = StudyFile.read(path)
-    plan = plan_study(file, Path("runs") / file.name, Path("tokens"))
+    try:
+        file = StudyFile.read(path)
+        plan = plan_study(file, Path("runs") / file.name, Path("tokens"))
+    except OelmError as error:  # the other studies, and what was examined, are not lost for it
+        return StudyHours(study=path.stem, runs=0, hours=None, devices=1, by=str(error).splitlines()[0][:200])
     weights = {row.cell.name: row.counts.stored for row in plan.rows if row.counts is not None}
     nearest = [_nearest(each.config, speeds) for each in plan.runs]
     costs = [_run_flops(each.config, weights.get(each.cell.name)) for each in plan.runs]
@@ -315,8 +320,13 @@ def _nearest(config: RunConfig, speeds: Sequence[Speed]) -> Speed:
 
 
 def _run_flops(config: RunConfig, weights: int | None) -> float | None:
-    """Of our GPT exact. Of a pre-trained model 6 per weight and token of full texts: more than it takes."""
-    model, data, sequences = config.model, config.data, config.train.steps * config.train.sequences_per_step
+    """Of our GPT exact. Of a pre-trained model 6 per weight and token of full texts: more than it takes.
+
+    A validated sequence is a third of a trained one; the validation set is taken to be as large as it may be.
+    """
+    model, data, train = config.model, config.data, config.train
+    validated = train.steps // train.validate_every * train.validation_sequences
+    sequences = train.steps * train.sequences_per_step + validated // 3
     if isinstance(model, GPTConfig):
         tokens = sequences * model.context
         return count_flops(model, config.method, total_steps=config.train.steps, tokens=tokens).run

@@ -24,6 +24,8 @@ from oelm.train.folder import RunFolder
 from oelm.train.provenance import environment
 
 Which = Literal["last", "best"]
+_NAMED = 8
+"""How many runs an error names."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ def open_model(source: str, which: Which = "last") -> OpenedModel:
     """A run folder, another folder, or a name on the Hub, in this order."""
     files = RunFolder(Path(source))
     if not files.config_file.is_file():
+        _refuse_folder_of_runs(Path(source))
         return _open_transformers(source)
     config = files.config()
     if isinstance(config.model, HuggingFaceModel) and isinstance(config.data, DataConfig):
@@ -59,6 +62,13 @@ def open_model(source: str, which: Which = "last") -> OpenedModel:
         step=_step(files, which),
     )
     return OpenedModel(model, trained_digest(files, which), files.path, config.data.folder, config.fingerprint)
+
+
+def _refuse_folder_of_runs(folder: Path) -> None:
+    runs = sorted(each.name for each in folder.glob("*/") if RunFolder(each).config_file.is_file())
+    if runs and not (folder / "config.json").is_file():
+        named = ", ".join(runs[:_NAMED]) + (", ..." if runs[_NAMED:] else "")
+        raise ConfigError(f"{folder} holds {len(runs)} runs, not a model", f"give one of them: {named}")
 
 
 def _open_transformers(source: str) -> OpenedModel:
@@ -93,10 +103,11 @@ def _with_tokenizer(name: str, module: nn.Module, folder: Path) -> LanguageModel
 
 
 def _step(files: RunFolder, which: Which) -> int:
-    result = files.record().result if files.finished else None
-    if result is None or which == "last" or result.best_step is None:
-        return files.config().train.steps
-    return result.best_step
+    """After how many steps the weights were saved; the best ones of an unfinished run, at most."""
+    if not files.finished:
+        return files.saved_step
+    best = files.record().result.best_step
+    return files.config().train.steps if which == "last" or best is None else best
 
 
 def evaluate_models(
@@ -128,12 +139,23 @@ def evaluate_models(
         yield found, target
 
 
+def unfinished_steps(file: Path) -> str | None:
+    """`step 4 of 200`, where answers lie in the folder of a run that has not ended; else None."""
+    files = RunFolder(file.parent)
+    if files.finished or not files.config_file.is_file():
+        return None
+    return f"step {files.saved_step:,} of {files.config().train.steps:,}"
+
+
 def is_answered(run: Path, request: EvaluationRequest) -> bool:
     """Whether the model of a finished run has been asked exactly this."""
     config, found = RunFolder(run).config(), _earlier(run / EVALUATION_FILE)
     assert isinstance(config.data, DataConfig), "a study asks language models only"
+    if found is None or found.fingerprint != config.fingerprint:
+        return False
     asked = _with_text(request, str(run), config.data.folder)
-    return found is not None and found.fingerprint == config.fingerprint and asked.without_places() in found.requests
+    is_of_its_end = all(result.is_of_step(config.train.steps) for result in found.results)
+    return is_of_its_end and asked.without_places() in found.requests
 
 
 def _with_text(request: EvaluationRequest, model: str, own_text: str | None) -> EvaluationRequest:
