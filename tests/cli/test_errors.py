@@ -52,6 +52,41 @@ TRAIN_MISTAKES = {
 }
 
 
+def test_a_text_is_no_folder_of_tokens(text: Path) -> None:
+    assert_one_line(started(["train", "--data", str(text)]).ended(), "toy.txt", f"oelm prepare {text}")
+
+
+def test_a_corpus_that_is_not_here_says_how_to_make_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert_one_line(started(["train", "--data", "tinystories"]).ended(), "oelm prepare tinystories", "--tokenizer gpt2")
+
+
+def test_a_folder_named_like_a_corpus_hides_it_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "stories").mkdir()
+    ended = started(["prepare", "stories", "--story-bytes", "30000", "--vocab-size", "300"]).ended()
+    assert (ended.code, (tmp_path / "tokens/stories/manifest.json").is_file()) == (0, True), ended
+    assert "held out for validation: " in " ".join(ended.out.split())
+
+
+def test_what_is_printed_can_be_pasted(text: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "my tokens"
+    ended = started(["prepare", str(text), "--out", str(folder), "--vocab-size", "300"]).ended()
+    assert f"oelm train --data '{folder}'" in "".join(ended.out.split("\n")), ended
+
+
+def test_a_folder_of_runs_is_no_model(tmp_path: Path) -> None:
+    trained(tiny_config("oelm"), tmp_path / "oelm-seed0")
+    assert_one_line(started(["generate", str(tmp_path)]).ended(), "holds 1 runs", "oelm-seed0")
+
+
+def test_a_study_that_was_never_started_is_not_stopped(tmp_path: Path) -> None:
+    study = Path(__file__).resolve().parents[2] / "experiments/cpu/quick.yaml"
+    ended = started(["experiment", "stop", str(study), "--out-dir", str(tmp_path / "nowhere")]).ended()
+    assert (ended.code, (tmp_path / "nowhere").exists()) == (1, False)
+    assert "nothing to stop" in ended.out
+
+
 @pytest.mark.parametrize("mistake", TRAIN_MISTAKES)
 def test_mistakes_in_training(tmp_path: Path, mistake: str) -> None:
     changes, words = TRAIN_MISTAKES[mistake]

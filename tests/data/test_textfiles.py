@@ -32,10 +32,37 @@ def test_plain_and_compressed_text(tmp_path, name, ending):
     assert texts(path) == ["Ünïcode ☃ first", "second 🎈\n"]
 
 
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [
+        ("a.csv", "JSON lines"),
+        ("a.TSV.gz", "JSON lines"),
+        ("a.zip", "unpack it"),
+        ("a.tar.gz", "unpack it"),
+        ("a.txt.bz2", "unpack it"),
+    ],
+)
+def test_what_would_be_read_as_one_long_text_is_refused(tmp_path, name, fix):
+    path = tmp_path / name
+    path.write_bytes(b"text,label")
+    with pytest.raises(DataError, match=f"is not read.*Fix: .*{fix}"):
+        texts(path)
+
+
+def test_an_array_of_objects_is_no_json_lines_and_a_folder_no_file(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps([{"text": "one"}]))
+    with pytest.raises(DataError, match=r"line 1 is not a JSON object but list.*on each line"):
+        texts(path)
+    with pytest.raises(DataError, match=r"is a folder, not a file.*/\*"):
+        texts(tmp_path)
+
+
+@pytest.mark.parametrize("kind", [".jsonl", ".ndjson", ".json"])
 @pytest.mark.parametrize("ending", COMPRESSORS)
-def test_json_lines(tmp_path, ending):
+def test_json_lines(tmp_path, ending, kind):
     lines = [json.dumps({"id": 1, "text": "one\ntwo"}), "", json.dumps({"text": "☃\u2028x"}, ensure_ascii=False)]
-    path = tmp_path / ("a.jsonl" + ending)
+    path = tmp_path / f"a{kind}{ending}"
     path.write_bytes(COMPRESSORS[ending]("\n".join(lines).encode()))
     assert texts(path) == ["one\ntwo", "☃\u2028x"]
 
