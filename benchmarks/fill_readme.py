@@ -294,6 +294,7 @@ FROM_SCRATCH = (
     Compared("confirmation/docs-long", "oelm-lowrank", "technical prose, 16,000"),
     Compared("screening/docs-long-rates", "oelm-lowrank lr=6.615e-3", "same, half the rate", "confirmation/docs-long"),
     Compared("confirmation/tinystories-small", "oelm-lowrank", "TinyStories, 4,000"),
+    Compared("confirmation/docs-llama", "oelm-lowrank", "technical prose, Llama style"),
     Compared("confirmation/docs-controls", "oelm-lowrank+norm", "technical prose, 4,000"),
     Compared("confirmation/docs-small", "oelm", "technical prose, 4,000"),
     Compared("screening/docs-rates", "oelm", "same, a tenth of the rate", "confirmation/docs-small"),
@@ -515,6 +516,7 @@ PAGES = (
     "confirmation/docs-small",
     "confirmation/docs-controls",
     "confirmation/tinystories-small",
+    "confirmation/docs-llama",
     "probes",
     "induction-2",
 )

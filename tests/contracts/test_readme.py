@@ -304,6 +304,26 @@ def test_what_is_said_of_the_second_corpus_is_what_its_records_show(monkeypatch)
     assert f"×{half:.3f} in the half-length runs" in said
 
 
+def test_what_is_said_of_llama_style_is_what_its_records_show(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    from fill_readme import by_method, report_of
+
+    (llama,), (gpt,) = (report_of(f"confirmation/{study}").groups for study in ("docs-llama", "docs-small"))
+    (primary,) = (row for row in llama.findings if row.is_primary)
+    tried = by_method("confirmation/docs-llama/tuning")
+    half = math.exp(tried["oelm-lowrank"].best - tried["baseline+shift+gain"].best)
+    means = {arm.label: math.exp(fmean(run.loss for run in arm.records)) for arm in gpt.arms}
+    own, control = (math.exp(fmean(run.loss for run in arm.records)) for arm in (primary.arm, primary.control))
+    said = " ".join((ROOT / "docs/findings.md").read_text(encoding="utf-8").split())
+    assert min(primary.pairs_by_seed.values()) > 1
+    assert f"run ({', '.join(f'×{each:.3f}' for each in primary.pairs_by_seed.values())})" in said
+    assert f"the rates (×{half:.3f}, one seed)" in said
+    assert f"is {control:.2f} here and {means['baseline+shift+gain']:.2f} with learned positions" in said
+    assert f"of the arm {own:.2f} and {means['oelm-lowrank']:.2f}" in said
+    for name in ("docs/findings.md", "docs/choosing.md"):
+        assert f"×{primary.estimate.value:.3f} (" in (ROOT / name).read_text(encoding="utf-8")
+
+
 def test_what_is_said_of_the_long_study_is_what_its_records_show(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     from fill_readme import by_method, report_of

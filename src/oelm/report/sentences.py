@@ -149,7 +149,7 @@ def _interval(found: Finding, say: Texts) -> str:
     """What kind of interval it is: some are wider, because several arms are tested, or because looks may follow."""
     if found.estimate is None or not found.estimate.is_adjusted:
         return say("plain_interval")
-    is_of_family = not found.stands_alone and not found.arm.method.blind
+    is_of_family = not found.stands_alone and not found.arm.method.blind and found.pairs >= PAIRS_FOR_VERDICT
     return say("adjusted_interval" if is_of_family else "looks_interval")
 
 
