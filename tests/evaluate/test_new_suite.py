@@ -30,20 +30,20 @@ EVEN_CHOICES = Measure(
 
 def even_choices(model: LanguageModel, request: EvaluationRequest, _: object = None) -> Iterator[Answer]:
     """How often the likeliest token of the first `sequences` is an even one."""
-    share = sum((model.step + place) % 3 > 0 for place in range(request.sequences)) / request.sequences
+    share = sum((model.end_of_text + place) % 3 > 0 for place in range(request.sequences)) / request.sequences
     figures = evaluation(model, "numbers", {EVEN_CHOICES.name: share})
     yield Answer(SuiteResult(suite=Suite.PROBES, measures=(EVEN_CHOICES,), evaluation=figures, count=request.sequences))
 
 
-def answered(record: Record, step: int) -> Record:
+def answered(record: Record) -> Record:
     """The record of a run with what its model answered."""
     model = LanguageModel(
         name="toy",
         module=bold_model("baseline"),
         tokenizer=byte_tokenizer(),
         context=SMALL.context,
-        end_of_text=0,
-        step=step,
+        end_of_text=record.config.seed,  # so that answers differ by seed
+        step=record.config.train.steps,
     )
     answers = suites.evaluate(model, EvaluationRequest(suites=(Suite.PROBES,), sequences=7))
     file = EvaluationFile(
@@ -58,7 +58,7 @@ def answered(record: Record, step: int) -> Record:
 def test_it_is_judged_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suites, "SUITES", {**suites.SUITES, Suite.PROBES: even_choices})
     records = [
-        answered(make_record(make_config(method, seed), loss), step=seed)
+        answered(make_record(make_config(method, seed), loss))
         for method in ("baseline", "oelm")
         for seed, loss in enumerate(BASELINE_LOSSES)
     ]
