@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from oelm.base.errors import DivergedError
+from oelm.base.files import read_json
 from oelm.config.record import BadStepEvent, StepEvent
-from oelm.config.run import BadSteps, RunConfig
+from oelm.config.run import BadSteps, Precision, RunConfig
 from oelm.experiments import subjects
 from oelm.tasks.classification import Classification
 from oelm.tasks.regression import Regression
@@ -129,6 +130,26 @@ def test_what_does_not_get_better_ends(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(DivergedError, match=r"in step 18"):
         trained(config(policy), tmp_path / "run")
     assert len(bad_steps(tmp_path / "run")) == 11
+
+
+@pytest.mark.usefixtures("poisoned")
+def test_in_float16_it_is_an_overflow(tmp_path: Path) -> None:
+    """As with torch's scaler: passed over and counted, even where the policy is to stop."""
+    record = trained(tiny_config("oelm", **STEPS, precision=Precision.FLOAT16), tmp_path / "run")  # type: ignore[arg-type]
+    assert record.skipped_steps == 1
+    assert bad_steps(tmp_path / "run") == []
+    saved = read_json(tmp_path / "run/checkpoint/step-00000020/training.json")["progress"]
+    assert saved["loss_scale"] == {"value": 32768.0, "good_steps": 12}
+    steps = [event for event in read_events(RunFolder(tmp_path / "run").events_file) if isinstance(event, StepEvent)]
+    assert all(math.isfinite(event.loss) for event in steps)
+
+
+def test_in_float16_too_what_does_not_get_better_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scale is 65,536 = 2^16: seventeen halvings, and there is nothing left to lower."""
+    monkeypatch.setattr(subjects, "LanguageModelling", Hopeless)
+    long = {**STEPS, "steps": 40, "validate_every": 40}
+    with pytest.raises(DivergedError, match=r"the loss is nan in step 24"):
+        trained(tiny_config("oelm", **long, precision=Precision.FLOAT16), tmp_path / "run")  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("poisoned")

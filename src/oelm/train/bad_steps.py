@@ -30,10 +30,12 @@ def most_loss(config: RunConfig, task: Task, progress: Progress) -> float:
 
 
 def what_is_wrong(engine: Engine, update: Update, progress: Progress, most: float) -> str | None:
-    """Why a step is bad. Under a loss scale a gradient may overflow: the scale is lowered, while that helps."""
+    """Why a step is bad. Under a loss scale, loss and gradient may overflow: it is lowered, while that helps."""
+    if engine.loss_scale is not None and not engine.loss_scale.exhausted and not update.finite:
+        return None
     if not math.isfinite(update.loss):
         return f"the loss is {update.loss}"
-    if not math.isfinite(update.gradient_norm) and (engine.loss_scale is None or engine.loss_scale.exhausted):
+    if not math.isfinite(update.gradient_norm):
         return f"the gradient is {update.gradient_norm}"
     if update.loss > most:
         return f"the loss leapt to {update.loss:.4g} from about {progress.usual_loss:.4g}"

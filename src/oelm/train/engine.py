@@ -42,6 +42,11 @@ class Update:
     stop: bool
     """Some process was asked to stop."""
 
+    @property
+    def finite(self) -> bool:
+        """Whether loss and gradient are numbers."""
+        return math.isfinite(self.loss) and math.isfinite(self.gradient_norm)
+
 
 def weight_dtype(precision: Precision) -> torch.dtype:
     """The type that weights and moments are kept in."""

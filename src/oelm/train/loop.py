@@ -58,7 +58,7 @@ def train(
             respond(wrong, engine, task, config, progress, checkpoints, emit)
         engine.runtime.synchronise()
         seconds = time.perf_counter() - clock
-        loss = update.loss if wrong is None else progress.usual_loss or 0.0
+        loss = update.loss if wrong is None and math.isfinite(update.loss) else progress.usual_loss or 0.0
         progress.advance(loss=loss, tokens=update.tokens, seconds=seconds, timed=step >= first_timed)
         progress.note_update(loss=loss, gradient_norm=update.gradient_norm, applied=update.applied, bad=bool(wrong))
 
