@@ -496,8 +496,10 @@ def test_what_is_said_of_normed_queries_and_keys_is_what_their_records_show(monk
     said = "{} of a plain baseline's step at width 128 and {} at 256 instead of {} and {}".format(*normed, *lean)
     choosing = " ".join((ROOT / "docs/choosing.md").read_text(encoding="utf-8").split())
     assert said in choosing
-    wide, narrow = (step_times(f"intel-{width}")["oelm-lowrank"] for width in (256, 128))
-    assert f"{wide} at width 256 and {narrow} at 128" in choosing
+    amd, intel = (
+        [step_times(f"{maker}-{width}")["oelm-lowrank"] for width in (256, 128)] for maker in ("amd", "intel")
+    )
+    assert "{} at width 256 and {} at 128 on AMD, {} and {} on Intel".format(*amd, *intel) in choosing
 
 
 def test_what_is_said_of_the_answers_is_what_they_are(monkeypatch):
