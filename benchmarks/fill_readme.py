@@ -438,7 +438,7 @@ def _draw_prices(rows: list[Priced], title: str, path: Path) -> None:
 
 
 def _draw_points(axes: Any, places: dict[str, float], rows: list[Priced]) -> None:
-    """Points with intervals and names: towards the middle, and moved down where they would meet the one above."""
+    """Points with intervals; their names stand towards the middle at the end of a line, below the one above."""
     axes.set_ymargin(0.12)
     middle = (min(places.values()) + max(places.values())) / 2
     room = 0.07 * (max(row.ratio for row in rows) - min(row.ratio for row in rows))
@@ -449,11 +449,12 @@ def _draw_points(axes: Any, places: dict[str, float], rows: list[Priced]) -> Non
             [places[row.method]], [row.ratio], [[row.ratio - low], [high - row.ratio]],
             fmt="o", markersize=5, capsize=3 if row.ends else 0, color="tab:red" if row.ends else "tab:blue", alpha=0.8,
         )  # fmt: skip
-        side, offset = ("left", 7) if places[row.method] < middle else ("right", -7)
+        side, offset = ("left", 26) if places[row.method] < middle else ("right", -26)
         last[side] = min(row.ratio, last[side] - room)
-        at = (places[row.method], last[side])
         axes.annotate(
-            row.method, at, (offset, -2), textcoords="offset points", fontsize=8, ha=side, bbox=_OVER_LINES, zorder=1.5
+            row.method, (places[row.method], row.ratio), (offset, last[side]), textcoords=("offset points", "data"),
+            fontsize=8, ha=side, va="center", bbox=_OVER_LINES, zorder=1.5,
+            arrowprops={"arrowstyle": "-", "linewidth": 0.6, "color": "grey", "shrinkA": 0, "shrinkB": 4},
         )  # fmt: skip
 
 
