@@ -425,6 +425,15 @@ def test_what_is_said_of_the_plain_baseline_and_the_original_is_what_their_recor
     assert f"{100 * (cost.value - 1):.0f} % at [a tenth of it](findings.md) (three seeds)" in said["docs/choosing.md"]
     assert f"{lower_cost}; in no plan) of `baseline`" in said["docs/findings.md"]
     assert f"{no_better}; in no plan)" in said["docs/findings.md"]
+    stories = {arm.label: arm for arm in report_of("tinystories").groups[0].arms}
+    there = estimate_pair(stories["oelm"], stories["oelm-random-matched"], PERPLEXITY, "")
+    neither = "neither: ×{:.3f} ({:.3f} to {:.3f}, three seeds;".format(there.value, *there.ends)
+    assert neither in said["docs/findings.md"]
+
+    reaching = [row for row in judged.values() if row.estimate and row.estimate.ends[1] < 1.02]
+    fewest = min(reaching, key=lambda row: row.arm.record.counts.trained_query_key_share)
+    assert (fewest.arm.label, fewest.control.label) == ("oelm-frame+rank=4", "baseline+shift+gain")
+    assert "whose interval ends below ×1.05, and it ends below ×1.02 too" in said["docs/findings.md"]
     shares = [math.log(up / down) / math.log(up / base) for down, up, base in zip(low, high, least, strict=True)]
     assert 0.3 < fmean(shares) < 0.4, "a third"
     (other,) = (arm for arm in rates.arms if arm.label == "baseline")
