@@ -41,6 +41,7 @@ def make_config(
     dropout: float = 0.0,
     style: Style = Style.GPT,
     data: str = "stories",
+    half: Literal["first", "second"] | None = None,
     study: StudyRole | None = None,
 ) -> RunConfig:
     model = GPTConfig(
@@ -58,7 +59,9 @@ def make_config(
         method=parse_method(method),
         data=DataConfig(folder=f"data/{data}", name=data, digest=digest),
         optim=OptimConfig(lr=lr, warmup_steps=20),
-        train=TrainConfig(steps=steps, batch_size=batch_size, validate_every=100, validation_sequences=64),
+        train=TrainConfig(
+            steps=steps, batch_size=batch_size, validate_every=100, validation_sequences=64, validation_half=half
+        ),
         machine=MachineConfig(save_every=100),
         seed=seed,
         study=study,

@@ -144,8 +144,24 @@ def test_a_slope_says_what_every_doubling_changes() -> None:
     assert slope.estimate.ends == pytest.approx((math.exp(0.03 - half), math.exp(0.03 + half)))
     assert slope_sentence(slope, trend.measure, SAY) == (
         "With every doubling of the steps (400, 1,600) it moves by ×1.030 against its control (95 % interval "
-        "1.026 – 1.035, 6 pairs); nothing else but learning rates and warm-up differs."
+        "1.026 – 1.035, 6 pairs); nothing else differs but learning rates, warm-up and what it was validated on."
     )
+
+
+def test_an_arm_whose_only_control_is_shorter_has_no_slope() -> None:
+    """It is shown beside that control, as what it is; but a line through it would say something about the control."""
+    gaps = (0.1, 0.104, 0.096)
+    longer = [record for record in at_steps(1600, gaps) if record.config.method.name == "oelm"]
+    report = build_report([*at_steps(400, gaps), *longer])
+    assert [confound.what for confound in report.groups[0].findings[-1].confounds][:2] == ["lr", "steps"]
+    assert not any(trend.slopes for trend in report.trends)
+
+
+def test_a_slope_may_lead_to_other_validation_documents() -> None:
+    gaps = (0.1, 0.104, 0.096)
+    (trend,) = build_report([*at_steps(400, gaps), *at_steps(800, gaps, half="first")]).trends
+    assert [slope.pairs for slope in trend.slopes] == [6]
+    assert "validation_half" in [name for name, _ in trend.also_differs]
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,11 @@ _MAY_DIFFER_IN_TUNING = frozenset(
     {LEARNING_RATE, "train.steps", "optim.warmup_steps", "train.validate_every", "train.validation_half"}
 )
 """A tuning run may be a shorter version of the final one, on the other half of the validation documents."""
-_MAY_DIFFER_ALONG_A_SLOPE = frozenset({LEARNING_RATE, "optim.warmup_steps", "train.validate_every"})
-"""Every length and size has its own best rate; warm-up and the steps between validations go with the length."""
+_MAY_DIFFER_ALONG_A_SLOPE = frozenset(
+    {LEARNING_RATE, "optim.warmup_steps", "train.validate_every", "train.validation_half"}
+)
+"""Every length and size has its own best rate; warm-up and the steps between validations go with the length. Another
+half of the validation documents is named beside the trend (`also_differs`)."""
 _AXES = {
     "steps": frozenset({"train.steps"}),
     "weights": frozenset({"model.layers", "model.width", "model.ffn_width"}),
@@ -117,12 +120,19 @@ def _slopes(rows: Sequence[TrendRow]) -> tuple[Slope, ...]:
     for axis, changing in _AXES.items():
         alike: dict[str, list[TrendRow]] = {}
         for row in rows:
-            settings = flat_settings(row.finding.arm.config)
-            left_out = changing | _MAY_DIFFER_ALONG_A_SLOPE
+            settings, left_out = flat_settings(row.finding.arm.config), changing | _MAY_DIFFER_ALONG_A_SLOPE
+            if row.finding.control is None or _is_elsewhere(row.finding.control, settings, changing):
+                continue
             rest = {path: value for path, value in settings.items() if path not in left_out}
             alike.setdefault(fingerprint([row.finding.on, rest]), []).append(row)
         found += [_slope(axis, group) for group in alike.values()]
     return tuple(slope for slope in found if slope is not None)
+
+
+def _is_elsewhere(control: Arm, settings: Mapping[str, object], changing: frozenset[str]) -> bool:
+    """Whether a control stands at another place along the axis: shorter, for want of one that is as long."""
+    theirs = flat_settings(control.config)
+    return any(theirs.get(path) != settings.get(path) for path in changing)
 
 
 def _slope(axis: str, rows: Sequence[TrendRow]) -> Slope | None:

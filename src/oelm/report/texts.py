@@ -688,9 +688,9 @@ TEXTS: dict[str, tuple[str, str]] = {
     ),
     "slope": (
         "With every doubling of the {axis} ({values}) it moves by {estimate} against its control (95 % interval "
-        "{interval}, {pairs} pairs); nothing else but learning rates and warm-up differs.",
+        "{interval}, {pairs} pairs); nothing else differs but learning rates, warm-up and what it was validated on.",
         "{axis}每增加一倍（{values}），它相对于对照变化 {estimate}（95 % 区间 {interval}，{pairs} 对）；"
-        "除学习率和预热步数外其他设置相同。",
+        "除学习率、预热步数和验证文本外其他设置相同。",
     ),
     "slope.steps": ("steps", "步数"),
     "slope.weights": ("weights", "权重数"),
