@@ -151,13 +151,16 @@ def problem(config: RunConfig) -> object:
 
 
 @pytest.mark.parametrize("name", ORIGINAL)
-def test_each_setting_of_the_original_says_where_it_comes_from(name: str) -> None:
+def test_each_value_of_the_original_says_where_it_comes_from(name: str) -> None:
+    """Data, settings, arms, seeds, primary arm and margin: beside it, or in the comment above it."""
     text = (FOLDER / f"original/{name}.yaml").read_text(encoding="utf-8")
-    settings = re.search(r"^(?:train|finetune):.*\n((?:  .*\n)+)", text, re.M)
-    assert settings is not None
-    for line in settings[1].splitlines():
-        if not line.strip().startswith("#"):
-            assert re.search(r"# (report|script|not stated)\b", line), line
+    above = ""
+    for line in text[text.index("\ndata:") :].splitlines():
+        if re.match(r" *(- \{|\w[\w-]*: *[^ #])", line):
+            assert re.search(r"# .*\b(report|script|not stated)\b", line) or re.search(r"# (report|script)", above), (
+                line
+            )
+        above = line
 
 
 def test_epochs_and_the_checkpoint_of_the_original_bert() -> None:

@@ -30,6 +30,7 @@ _SETTINGS = (
     "optim.clip",
     "train.precision",
     "train.validate_every",
+    "train.validation_sequences",
     "machine.save_every",
     "data.max_length",
 )
