@@ -13,6 +13,7 @@ from oelm.report.groups import Report, build_report
 from oelm.report.sentences import notes, slope_sentence, trend_caveat
 from oelm.report.texts import Language, Texts
 from oelm.report.verdicts import Verdict
+from oelm.report.write_markdown import as_markdown
 
 from .records import BASELINE_LOSSES, finetuned, make_arm, shifted
 
@@ -146,6 +147,14 @@ def test_a_slope_says_what_every_doubling_changes() -> None:
         "With every doubling of the steps (400, 1,600) it moves by ×1.030 against its control (95 % interval "
         "1.026 – 1.035, 6 pairs); nothing else differs but learning rates, warm-up and what it was validated on."
     )
+
+
+def test_steps_that_changed_nothing_are_told() -> None:
+    records = [*make_arm("baseline", BASELINE_LOSSES), *make_arm("oelm", BASELINE_LOSSES)]
+    skipping = [each.model_copy(update={"skipped_steps": 3 * each.config.seed}) for each in records]
+    told = "Steps that changed nothing (overflows in float16, or steps that were refused): 3 with seed 1, 6 with seed 2"
+    assert told not in as_markdown(build_report(records))
+    assert as_markdown(build_report(skipping)).count(told) == 2
 
 
 def test_an_arm_whose_only_control_is_shorter_has_no_slope() -> None:

@@ -211,8 +211,11 @@ def _text_remark(found: Finding, text: TextScatter, say: Texts) -> str:
 
 
 def arm_remarks(arm: Arm, say: Texts) -> tuple[str, ...]:
-    """What is to be known of a reported arm, such as a step count that two of its tables give differently."""
-    return tuple(say.of(each) for record in arm.records if record.reported for each in record.reported.remarks)
+    """Steps that changed nothing; of a reported arm, such as a step count that two of its tables give differently."""
+    skipped = [(record.skipped_steps, record.config.seed) for record in arm.records if record.skipped_steps]
+    counts = ", ".join(say("skipped_by_seed", count=f"{count:,}", seed=seed) for count, seed in skipped)
+    reported = (say.of(each) for record in arm.records if record.reported for each in record.reported.remarks)
+    return (*((say("skipped_steps", counts=counts),) if skipped else ()), *reported)
 
 
 def confound_phrase(confound: Confound, say: Texts) -> str:

@@ -659,6 +659,11 @@ TEXTS: dict[str, tuple[str, str]] = {
     "frozen_tensors": ("frozen tensors", "冻结的张量"),
     "later_tensors": ("trained later", "之后训练"),
     "trained_tensors": ("trained tensors", "训练的张量"),
+    "skipped_steps": (
+        "Steps that changed nothing (overflows in float16, or steps that were refused): {counts}.",
+        "未更新权重的步数（float16 溢出，或被拒绝的步）：{counts}。",
+    ),
+    "skipped_by_seed": ("{count} with seed {seed}", "种子 {seed}：{count}"),
     "unchanged": ("frozen stayed equal", "冻结者未变"),
     "moved": ("trained moved", "训练者已变"),
     "yes": ("yes", "是"),
