@@ -19,9 +19,12 @@ from oelm.bench.plots import new_figure, write_plots
 from oelm.bench.show import read_record, relative_to, sheet_markdown
 from oelm.bench.words import machine_line, sheets
 from oelm.config.measure import PERPLEXITY
-from oelm.config.methods import control_of, parse_method
+from oelm.config.methods import CARRIED, MODIFIERS, control_of, parse_method
+from oelm.config.model import GPT2_VOCABULARY
 from oelm.config.record import Record
+from oelm.config.request import TrainRequest, model_config
 from oelm.experiments.study_schema import reference
+from oelm.model.ledger import count_weights
 from oelm.report.arms import Arm
 from oelm.report.findings import Estimate, Finding, estimate_pair
 from oelm.report.groups import Report, report_runs
@@ -485,7 +488,29 @@ def _points(row: Finding) -> str:
     return f"{row.estimate.value:+z.1f} ({row.estimate.ends[0]:+z.1f} to {row.estimate.ends[1]:+z.1f})"
 
 
+def modifiers() -> str:
+    """Every `+...` of a method's name: what it does, what it trains in Medium-512, and if a fair control has it too."""
+    of_a_control = {text.partition("=")[0] for text in CARRIED.values() if text}
+    extras, changes_rates = {*CARRIED, *of_a_control}, {"layer-lr", "qk-lr"}
+    lines = ["| written | what it does | trains in Medium-512 | in the control too |", "|---|---|---:|---|"]
+    for key, (_, usage) in MODIFIERS.items():
+        written, _, does = usage.partition(": ")
+        value = re.match(r"\+[\w-]+=([\d.]+)", written)
+        named = f"baseline+{key}={value[1]}" if value else f"baseline+{key}"
+        added = f"{trained_weights(named) - trained_weights('baseline'):+,}" if key in extras - changes_rates else ""
+        carried = "yes" if key in of_a_control else "no: it stands for Q and K" if key in extras else ""
+        lines.append(f"| `{written}` | {does} | {added} | {carried} |")
+    return "\n".join(lines)
+
+
+def trained_weights(method: str) -> int:
+    """Of Medium-512."""
+    size = TrainRequest(size="medium-512", seq_len=512)
+    return count_weights(model_config(size, GPT2_VOCABULARY), parse_method(method), total_steps=1).trained
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "every modifier": modifiers,
     "the probes": probes,
     "the screening": screening,
     "stronger controls": stronger_controls,
@@ -500,13 +525,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "make simulations": simulations,
     "every key of a study file": reference,
 }
-FILES = (
-    ROOT / "README.md",
-    *(
-        ROOT / "docs" / name
-        for name in ("evidence.md", "findings.md", "finetuning.md", "speed.md", "study-file.md", "reliability.md")
-    ),
-)
+DOCUMENTS = ("methods", "evidence", "findings", "finetuning", "speed", "study-file", "reliability")
+FILES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in DOCUMENTS))
 ONLY_TABLE = " (the table)"
 NOT_IN_README = ("perplexity by seed", "bits per byte", "another text", "ms/step")
 PAGES = (
