@@ -8,7 +8,14 @@ import pytest
 import torch
 
 from oelm.base.errors import ConfigError
-from oelm.base.runtime import Runtime, avoid_unusable_tiles, choose_runtime, generator_for, world_from_environment
+from oelm.base.runtime import (
+    Runtime,
+    avoid_unusable_tiles,
+    choose_runtime,
+    generator_for,
+    sum_dtype,
+    world_from_environment,
+)
 
 
 def test_streams_of_one_purpose_are_equal_and_do_not_disturb_each_other() -> None:
@@ -36,6 +43,11 @@ def test_the_cpu_can_always_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
     assert runtime.device_name == "cpu"
 
 
+def test_only_mps_sums_in_float32() -> None:
+    kinds = ("cpu", "cuda", "mps")
+    assert [sum_dtype(torch.device(kind)) for kind in kinds] == [torch.float64, torch.float64, torch.float32]
+
+
 def test_torchrun_says_who_we_are(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"RANK": "5", "LOCAL_RANK": "1", "WORLD_SIZE": "8"}.items():
         monkeypatch.setenv(name, value)
@@ -46,7 +58,7 @@ def test_torchrun_says_who_we_are(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("device", ["banana", "cuda:99", ""])
 def test_an_unusable_device_is_refused_in_one_line(device: str) -> None:
-    with pytest.raises(ConfigError, match=r"device .* cannot be used.*Fix: choose --device") as error:
+    with pytest.raises(ConfigError, match=r"device .* cannot be used.*Fix: choose --device .*mps\.$") as error:
         choose_runtime(device)
     assert "\n" not in str(error.value)
 

@@ -7,10 +7,12 @@ import pyarrow as pa
 from oelm.data.hub import HUB_DATASETS, HubCorpus
 
 
-def cache_split(folder: Path, corpus: HubCorpus, rows: list[str], split: str, parts: int = 1) -> None:
-    """Write one split, in several files if asked to."""
+def cache_split(
+    folder: Path, corpus: HubCorpus, rows: list[str], split: str, parts: int = 1, config: str | None = None
+) -> None:
+    """Write one split, in several files if asked to, and under another configuration's name."""
     dataset = HUB_DATASETS[corpus]
-    place = folder / dataset.cache_folder / (dataset.config or "default") / "0.0.0" / dataset.revision
+    place = folder / dataset.cache_folder / (config or dataset.config or "default") / "0.0.0" / dataset.revision
     place.mkdir(parents=True, exist_ok=True)
     for part in range(parts):
         numbered = f"-{part:05}-of-{parts:05}" if parts > 1 else ""

@@ -1,6 +1,8 @@
+import dataclasses
 import gzip
 import json
 import lzma
+import shutil
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from oelm.base.errors import DataError
 from oelm.config.labelled_data import Columns, HubTask, LabelledFile
 from oelm.data import labelled_hub
 from oelm.data.labelled import label_indices, label_names, read_table, split_training
-from oelm.data.labelled_hub import at_commit, fetch_labelled
+from oelm.data.labelled_hub import LABELLED_SETS, at_commit, fetch_labelled
 
 SENTENCE = Columns(text="sentence")
 PAIR = Columns(text="premise", pair="hypothesis")
@@ -176,6 +178,28 @@ def test_half_a_cache_is_none(tmp_path, monkeypatch):
     cache_xnli(tmp_path, COMMITS[0], splits=("train",))
     with pytest.raises(DataError, match="cannot fetch"):
         at_commit(HubTask(name="xnli"))
+
+
+def test_a_cache_that_lacks_a_file_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path))
+    monkeypatch.setattr(labelled_hub, "require_hub", unreachable)
+    cache_xnli(tmp_path, COMMITS[0])
+    [train] = tmp_path.rglob("xnli-train.arrow")
+    train.rename(train.with_name("xnli-train-00000-of-00002.arrow"))
+    for task in (HubTask(name="xnli"), HubTask(name="xnli", revision=COMMITS[0])):
+        with pytest.raises(DataError, match=r"is incomplete: there is no xnli-train-00001-of-00002\.arrow"):
+            fetch_labelled(task)
+
+
+def test_files_that_were_loaded_apart_are_not_part_of_a_set(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path))
+    nameless = dataclasses.replace(LABELLED_SETS["xnli"], config=None)
+    monkeypatch.setitem(LABELLED_SETS, "xnli", nameless)
+    cache_xnli(tmp_path, COMMITS[0])
+    cached = tmp_path / "facebook___xnli"
+    shutil.copytree(cached / "en", cached / "en-0123456789abcdef")
+    train, _ = fetch_labelled(HubTask(name="xnli", revision=COMMITS[0]))
+    assert train.texts == (COMMITS[0], "train")
 
 
 def test_offline_with_nothing_cached_names_the_local_files(tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 
@@ -13,16 +14,19 @@ from pydantic import ValidationError
 
 from data.hub_cache import cache_split
 from oelm.base.errors import ConfigError, DataError, StorageError
+from oelm.base.files import make_folder
+from oelm.base.locks import FileLock
 from oelm.cli.prepare import _bytes
 from oelm.config.manifest import TokenizerKind
 from oelm.data.hub import HubCorpus
-from oelm.data.prepare import prepare
+from oelm.data.prepare import prepare, prepare_in_turn
 from oelm.data.prepare_request import PrepareRequest
 from oelm.data.progress import Silent
 from oelm.data.sources import Files, Hub, Stories
 from oelm.data.stories import stories
 from oelm.data.tokenizer import load_tokenizer, save_tokenizer, train_bpe
 from oelm.data.tokens import TokenFolder
+from train.processes import until
 
 FILES = ("train.bin", "valid.bin", "tokenizer.json", "manifest.json")
 
@@ -133,6 +137,36 @@ def test_a_tokenizer_that_truncates_and_pads_gives_the_same_tokens_and_is_told_o
     assert contents(tmp_path / "two") == contents(tmp_path / "one")
     assert len(progress.said) == 1
     assert "foreign.json: truncation and padding ignored" in progress.said[0]
+
+
+def test_who_comes_second_waits_and_takes_what_is_there(tmp_path, monkeypatch):
+    monkeypatch.setattr("oelm.data.prepare._BUSY_SECONDS", 0.05)
+    request, said = small(tokenizer="bytes"), []
+    first = FileLock.take(make_folder(tmp_path / "data"))
+    with ThreadPoolExecutor() as threads:
+        second = threads.submit(prepare_in_turn, request, tmp_path / "data", said.append)
+        until(lambda: said, alive=lambda: not second.done())
+        first.release()
+        assert second.result() == run(request, tmp_path / "data")
+    assert said == [f"{tmp_path / 'data'}: another process is preparing it; waiting"]
+
+
+def test_what_another_process_has_finished_since_we_looked_is_not_made_again(tmp_path):
+    """It may be training on it. The first line is said after the look and before the lock is taken."""
+    run(small(), tmp_path / "one")
+    foreign = load_tokenizer(tmp_path / "one" / "tokenizer.json")
+    foreign.enable_truncation(8)
+    foreign.save(str(tmp_path / "foreign.json"))
+    request, made = small(tokenizer_files=(str(tmp_path / "foreign.json"),)), []
+
+    class Overtaken(Silent):
+        def say(self, message):
+            run(request, tmp_path / "two")
+            made.append((tmp_path / "two" / "train.bin").stat())
+
+    prepare(request, tmp_path / "two", progress=Overtaken())
+    (theirs,) = made
+    assert (tmp_path / "two" / "train.bin").stat() == theirs
 
 
 @pytest.mark.slow
@@ -353,6 +387,28 @@ def test_a_changed_input_starts_over(tmp_path, monkeypatch):
     assert "has changed since" in progress.said[0]
     everything = decoded(tmp_path / "data", "train") + decoded(tmp_path / "data", "valid")
     assert sorted(everything) == sorted(islice(stories(1), 40))
+
+
+@pytest.mark.parametrize("file", ["train.bin", "valid.bin"])
+@pytest.mark.parametrize("left", [None, 0.5])
+def test_a_token_file_that_is_gone_or_cut_short_starts_over(tmp_path, monkeypatch, file, left):
+    """To continue would fill the gap with zeros, which are tokens too."""
+    request = small(tokenizer="bytes", vocabulary=4096)
+    with monkeypatch.context() as patch:
+        patch.setattr("oelm.data.prepare.CHUNK_CHARACTERS", 1000)
+        with pytest.raises(KeyboardInterrupt):
+            prepare(request, tmp_path / "data", progress=StopAfterChunks(30))
+    path = tmp_path / "data" / file
+    assert path.stat().st_size > 100
+    if left is None:
+        path.unlink()
+    else:
+        os.truncate(path, int(path.stat().st_size * left))
+    progress = StopAfterChunks(1_000_000)
+    prepare(request, tmp_path / "data", progress=progress)
+    run(request, tmp_path / "undisturbed")
+    assert contents(tmp_path / "data") == contents(tmp_path / "undisturbed")
+    assert "missing or cut short: starting over" in progress.said[0]
 
 
 def test_a_corpus_of_the_hub_with_its_validation(tmp_path, monkeypatch):

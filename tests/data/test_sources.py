@@ -71,6 +71,46 @@ def test_a_cached_corpus_needs_no_network(tmp_path, monkeypatch):
     assert read(Hub(corpus=HubCorpus.TINYSTORIES, split="validation")) == ["four"]
 
 
+def own_name(**given: object) -> str:
+    """What `datasets` calls a configuration that was loaded with more than its name."""
+    import datasets
+
+    return datasets.BuilderConfig().create_config_id(given)
+
+
+@pytest.mark.parametrize("given", [{"data_files": {"train": ["a.parquet"]}}, {"data_dir": "a"}, {"data_dir": "a" * 40}])
+def test_files_that_were_loaded_apart_are_not_part_of_a_corpus(tmp_path, monkeypatch, given):
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path))
+    cache_split(tmp_path, HubCorpus.TINYSTORIES, ["one", "two"], "train")
+    assert own_name(**given) != "default"
+    cache_split(tmp_path, HubCorpus.TINYSTORIES, ["another"], "train", config=own_name(**given))
+    assert read(Hub(corpus=HubCorpus.TINYSTORIES)) == ["one", "two"]
+
+
+def test_of_two_configurations_none_is_taken(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path))
+    for config in ("default", "in-french"):
+        cache_split(tmp_path, HubCorpus.TINYSTORIES, [config], "train", config=config)
+    with pytest.raises(DataError, match=r"default.* and .*in-french.*nothing says which is meant. Fix: move away"):
+        open_source(Hub(corpus=HubCorpus.TINYSTORIES))
+
+
+def test_a_copied_cache_that_lacks_a_file_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path))
+    cache_split(tmp_path, HubCorpus.TINYSTORIES, ["one", "two", "three"], "train", parts=3)
+    next(tmp_path.rglob("x-train-00001-of-00003.arrow")).unlink()
+    with pytest.raises(DataError, match=r"is incomplete: there is no x-train-00001-of-00003\.arrow. Fix: copy"):
+        open_source(Hub(corpus=HubCorpus.TINYSTORIES))
+
+
+def test_a_split_that_is_there_twice_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path))
+    for parts in (1, 2):
+        cache_split(tmp_path, HubCorpus.TINYSTORIES, ["one", "two"], "train", parts=parts)
+    with pytest.raises(DataError, match=r"train split more than once: .*x-train\.arrow"):
+        open_source(Hub(corpus=HubCorpus.TINYSTORIES))
+
+
 def test_lines_of_wikitext_become_articles(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path))
     rows = ["", " = One = \n", "", " text \n", " = not a heading = \n", "", " = = Section = = \n", "", " more \n",

@@ -1,13 +1,17 @@
 """Frozen means frozen, sums with counts, and the arithmetic around them."""
 
+import math
 import shutil
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from builders import VARIETY
 from oelm.base.errors import FreezeError
+from oelm.base.runtime import sum_dtype
 from oelm.config.run import Precision
 from oelm.data.tokens import TokenFolder
 from oelm.experiments.subjects import build_model, language_modelling
@@ -204,6 +208,56 @@ def test_a_gradient_that_is_no_number_updates_nothing() -> None:
     assert norm != norm
     assert moved(engine.model, before) == set()
     assert engine.moments()["final_norm.weight"]["exp_avg"].count_nonzero() == 0
+
+
+def test_a_loss_that_is_no_number_updates_nothing_either() -> None:
+    """Although the gradient beside it is finite, and a leap would be let through."""
+    engine = ragged_engine()
+    engine.ensure_frozen(frozenset())
+    set_gradients(engine, 1.0)
+    engine._sums[0] = math.inf
+    before = copies(engine.model)
+    update = engine.update(lr=1e-2)
+    assert (math.isfinite(update.gradient_norm), update.finite, update.applied) == (True, False, False)
+    assert moved(engine.model, before) == set()
+
+
+def test_moments_that_were_gathered_since_are_forgotten() -> None:
+    """Going back to a checkpoint of before a thaw: what was frozen then has no moments again."""
+    engine, task = engine_for(tiny_config("baseline")), lm_task()
+    name = "layers.0.attention.q.weight"
+    engine.ensure_frozen(frozenset({name}))
+    one_step(engine, task, 0)
+    saved = engine.moments()
+    engine.ensure_frozen(frozenset())
+    one_step(engine, task, 1)
+    assert name in engine.moments()
+    engine.set_moments(saved)
+    assert engine.moments().keys() == saved.keys()
+    one_step(engine, task, 2)
+    assert engine.moments()[name]["step"].item() == 1
+
+
+class WithoutFloat64(TorchDispatchMode):
+    """As on MPS, which no machine of ours has: no operation gives a tensor of float64."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        result = func(*args, **(kwargs or {}))
+        if any(isinstance(leaf, Tensor) and leaf.dtype is torch.float64 for leaf in tree_leaves(result)):
+            raise TypeError(f"{func} makes a tensor of float64")
+        return result
+
+
+@pytest.mark.parametrize("precision", [Precision.FLOAT32, Precision.FLOAT16])
+def test_a_step_on_mps_needs_no_float64(monkeypatch: pytest.MonkeyPatch, precision: Precision) -> None:
+    config, task = tiny_config(precision=precision), lm_task()
+    model = build_model(config)
+    monkeypatch.setattr("oelm.train.engine.sum_dtype", lambda _: sum_dtype(torch.device("mps")))
+    with WithoutFloat64():
+        engine = engine_for(config, model)
+        engine.ensure_frozen(frozenset())
+        engine.accumulate(task, 0)
+        assert engine.update(lr=1e-2, most_loss=10.0).applied
 
 
 def test_dropout_is_a_function_of_the_step() -> None:

@@ -1,5 +1,6 @@
 """float16: the loss is scaled, a step that overflows is skipped and counted, and a resumed run scales on."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,10 @@ from oelm.base.files import read_json, write_json
 from oelm.config.record import StepEvent
 from oelm.config.run import Precision
 from oelm.data.tokens import TokenFolder
+from oelm.experiments import subjects
 from oelm.experiments.subjects import language_modelling
-from oelm.tasks.task import Task
+from oelm.tasks.language_modelling import LanguageModelling
+from oelm.tasks.task import Batch, Task
 from oelm.train.engine import Engine
 from oelm.train.folder import RunFolder
 from oelm.train.loss_scale import LossScale
@@ -96,7 +99,7 @@ def test_an_overflow_changes_nothing_but_the_scale() -> None:
     made.accumulate(task_of(), 0)
     assert not torch.isfinite(torch.tensor(made.update(lr=1e-2).gradient_norm))
     assert all(torch.equal(*pair) for pair in zip(before, made.model.parameters(), strict=True))
-    assert made.loss_scale == LossScale(2.0**39, 0)
+    assert made.loss_scale == LossScale(2.0**39, 0, usual_count=32.0)
 
 
 def test_micro_batches_are_scaled_alike() -> None:
@@ -109,13 +112,39 @@ def test_micro_batches_are_scaled_alike() -> None:
         assert torch.allclose(gradient, found[1][name], rtol=2e-2, atol=2e-4), name
 
 
+class Shrinking(LanguageModelling):
+    """Its first step counts twice as many tokens as each later one."""
+
+    def training_batch(self, step: int, part: int, parts: int) -> Batch:
+        batch = super().training_batch(step, part, parts)
+        return batch if step == 0 else {name: tensor[:1] for name, tensor in batch.items()}
+
+
+def test_a_resumed_run_scales_by_the_same_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where counts are ragged, the first micro-batch after a resume is not that of the run."""
+    monkeypatch.setattr(subjects, "LanguageModelling", Shrinking)
+    task, straight, resumed = task_of(), engine(), engine()
+    straight.accumulate(task, 0)
+    straight.model.zero_grad(set_to_none=True)
+    assert straight.loss_scale is not None
+    saved = asdict(straight.loss_scale)  # as the loop saves it, and `assemble` reads it
+    resumed.loss_scale = LossScale(**saved)
+    for made in (straight, resumed):
+        made.accumulate(task, 1)
+    assert resumed._scaled_by == straight._scaled_by
+    after = dict(resumed.model.named_parameters())
+    assert all(torch.equal(p.grad, after[n].grad) for n, p in straight.model.named_parameters() if p.grad is not None)  # type: ignore[arg-type]
+    del saved["usual_count"]
+    assert LossScale(**saved).usual_count is None, "a checkpoint from before it was kept"
+
+
 def overflowing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs begin with a scale that is far too large."""
     monkeypatch.setattr(LossScale, "__init__", _too_large)
 
 
-def _too_large(self: LossScale, value: float = 2.0**30, good_steps: int = 0) -> None:
-    self.value, self.good_steps = value, good_steps
+def _too_large(self: LossScale, value: float = 2.0**30, good_steps: int = 0, usual_count: float | None = None) -> None:
+    self.value, self.good_steps, self.usual_count = value, good_steps, usual_count
 
 
 @pytest.mark.slow
@@ -127,7 +156,8 @@ def test_skipped_steps_are_counted_and_resumed_exactly(tmp_path: Path, monkeypat
     assert record.skipped_steps > 0
     assert [step.skipped_steps for step in steps][-1] == record.skipped_steps
     saved = read_json(tmp_path / "straight/checkpoint/step-00000060/training.json")["progress"]
-    assert saved["loss_scale"] == {"value": 2.0 ** (30 - record.skipped_steps), "good_steps": 60 - record.skipped_steps}
+    skipped = record.skipped_steps
+    assert saved["loss_scale"] == {"value": 2.0 ** (30 - skipped), "good_steps": 60 - skipped, "usual_count": 32.0}
     stopped_at(40, tmp_path / "run", tmp_path / "straight")
     trained(config, tmp_path / "run", resume=True)
     assert last_weights(tmp_path / "run") == last_weights(tmp_path / "straight")

@@ -47,6 +47,14 @@ class Runtime:
         return peak * _RSS_UNIT
 
 
+def sum_dtype(device: torch.device) -> torch.dtype:
+    """What sums on a device are kept in: float64, but float32 on MPS, which refuses to make a float64 tensor.
+
+    No machine of ours has MPS: nothing has been run there.
+    """
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
 def world_from_environment() -> tuple[int, int, int]:
     """Rank, local rank and world size as torchrun gives them; (0, 0, 1) without it."""
     environment = os.environ
@@ -72,7 +80,7 @@ def choose_runtime(device: str) -> Runtime:
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise ConfigError(
-            f"device {device!r} cannot be used: {reason}", "choose --device cpu, cuda or cuda:N"
+            f"device {device!r} cannot be used: {reason}", "choose --device cpu, cuda, cuda:N or mps"
         ) from error
     if chosen.type == "cpu":
         keep_freed_memory()

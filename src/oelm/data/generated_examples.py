@@ -27,7 +27,11 @@ _RULES: Mapping[str, Callable[[Sequence[str]], Sequence[str]]] = {
 
 
 def generate_examples(task: GeneratedTask) -> tuple[Examples, dict[str, Examples]]:
-    """Training examples and a test set; what is tested is not trained on."""
+    """Training examples and a test set; what is tested is not trained on.
+
+    Texts of letters are drawn with repetition, so that about a tenth of those that a run holds out of the training
+    examples are also trained on.
+    """
     random = np.random.Generator(np.random.PCG64(stream_seed(0, "generated", task.name)))
     if task.name == "plots":
         every = range(TRAIN_EXAMPLES + _TEST_EXAMPLES)

@@ -6,7 +6,7 @@ whether the Hub can be reached at all, because the libraries themselves retry fo
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -152,10 +152,55 @@ def is_commit(revision: str | None) -> bool:
 
 
 def _cached_files(dataset: HubDataset, commit: str, split: HubSplit) -> tuple[Path, ...]:
-    """The split's Arrow files; `datasets` renames a commit's folder into place when it is complete."""
-    folder = datasets_cache() / dataset.cache_folder
-    found = folder.glob(f"{dataset.config or '*'}/*/{commit}/*-{split}*.arrow")
-    return tuple(sorted(found))
+    return cached_splits(datasets_cache() / dataset.cache_folder, dataset.config, commit, (split,))[split]
+
+
+_CUSTOM_CONFIG = re.compile(r".+-([0-9a-f]{16}|[^=]+=.*)")
+"""The folder of a configuration that was loaded with data_files, data_dir or features: `datasets` adds what was given,
+or a hash of it, to the name. It holds other text than the configuration itself."""
+
+
+def cached_splits(folder: Path, config: str | None, commit: str, splits: Iterable[str]) -> dict[str, tuple[Path, ...]]:
+    """The Arrow files of each split of a commit, which lie in configuration/version/commit of a dataset's cache folder.
+
+    Without a `config` it is the only one that there is. `datasets` renames a commit's folder into place when it is
+    complete, but one that was copied may lack files.
+    """
+    commits = [
+        path
+        for path in sorted(folder.glob(f"{config or '*'}/*/{commit}"))
+        if config is not None or not _CUSTOM_CONFIG.fullmatch(path.parent.parent.name)
+    ]
+    if len(commits) > 1:
+        raise DataError(
+            f"the cache holds {' and '.join(map(str, commits))}, and nothing says which is meant",
+            "move away all but the one to read",
+        )
+    return {split: tuple(file for path in commits for file in _split_files(path, split)) for split in splits}
+
+
+def _split_files(folder: Path, split: str) -> list[Path]:
+    """`x-train.arrow`, or all of `x-train-00000-of-00002.arrow` and those after it."""
+    pattern = re.compile(rf"(.+-{re.escape(split)})(?:-[0-9]{{5}}-of-([0-9]{{5}}))?\.arrow")
+    found = {path.name: name.groups() for path in folder.iterdir() if (name := pattern.fullmatch(path.name))}
+    if len(set(found.values())) > 1:
+        raise DataError(
+            f"{folder} holds its {split} split more than once: {', '.join(sorted(found))}",
+            "move away what does not belong there",
+        )
+    wanted = [name for stem, count in set(found.values()) for name in _shard_names(stem, count)]
+    if missing := [name for name in wanted if name not in found]:
+        raise DataError(
+            f"the copy of the cache in {folder} is incomplete: there is no {missing[0]}",
+            "copy the folder again, or remove it and it is fetched anew",
+        )
+    return [folder / name for name in wanted]
+
+
+def _shard_names(stem: str, count: str | None) -> list[str]:
+    if count is None:
+        return [f"{stem}.arrow"]
+    return [f"{stem}-{number:05}-of-{count}.arrow" for number in range(int(count))]
 
 
 def datasets_cache() -> Path:

@@ -53,6 +53,15 @@ def read_journal(folder: Path) -> Journal | None:
         return None
 
 
+def holds_tokens(folder: Path, journal: Journal, *, dtype: str) -> bool:
+    """Whether both token files are there with all that the journal speaks of: a gap would be filled with zeros."""
+    size, written = file_dtype(dtype).itemsize, {"train": journal.train, "valid": journal.valid}
+    return all(
+        (folder / name).is_file() and (folder / name).stat().st_size >= written[split].tokens * size
+        for split, name in _FILES.items()
+    )
+
+
 class TokenWriter:
     """Appends chunks to both token files; after each one the journal is renewed, in this order."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from oelm.base.errors import ConfigError, DataError
 from oelm.config.labelled_data import Answers, Columns, HubTask
-from oelm.data.hub import datasets_cache, is_commit, require_hub
+from oelm.data.hub import cached_splits, datasets_cache, is_commit, require_hub
 from oelm.data.labelled import Examples
 
 _TRAIN = "train"
@@ -114,10 +114,10 @@ def at_commit(task: HubTask) -> HubTask:
     try:
         commit = require_hub(row.repository, task.revision or "main", task.name, fix=_FIX)
     except DataError:
-        cached = _cached_commits(row, _config(task)) if task.revision is None else []
-        if not cached:
+        cached = _newest_cached(row, _config(task)) if task.revision is None else None
+        if cached is None:
             raise
-        commit = cached[-1]
+        commit = cached
     return task.model_copy(update={"revision": commit})
 
 
@@ -139,26 +139,21 @@ def _config(task: HubTask) -> str | None:
     return task.variant or known_set(task).config
 
 
-def _cached(row: LabelledSet, config: str | None, commit: str) -> dict[str, list[Path]] | None:
+def _cached(row: LabelledSet, config: str | None, commit: str) -> dict[str, tuple[Path, ...]] | None:
     """The Arrow files of every split, or None if one is not there."""
-    folders = list(_cache_folder(row).glob(f"{config or '*'}/*/{commit}"))
-    found = {split: [file for folder in folders for file in _split_files(folder, split)] for split in row.splits}
+    found = cached_splits(_cache_folder(row), config, commit, row.splits)
     return found if all(found.values()) else None
 
 
-def _cached_commits(row: LabelledSet, config: str | None) -> list[str]:
-    """The commits that are complete in the cache, the latest last."""
+def _newest_cached(row: LabelledSet, config: str | None) -> str | None:
+    """The commit that was cached last, of those with every split."""
     folders = [path for path in _cache_folder(row).glob(f"{config or '*'}/*/*") if is_commit(path.name)]
-    newest_last = sorted(folders, key=lambda path: path.stat().st_mtime)
-    return [path.name for path in newest_last if _cached(row, config, path.name) is not None]
+    newest_first = sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True)
+    return next((path.name for path in newest_first if _cached(row, config, path.name) is not None), None)
 
 
 def _cache_folder(row: LabelledSet) -> Path:
     return datasets_cache() / row.repository.replace("/", "___")
-
-
-def _split_files(folder: Path, split: str) -> list[Path]:
-    return sorted([*folder.glob(f"*-{split}.arrow"), *folder.glob(f"*-{split}-*-of-*.arrow")])
 
 
 def _read(files: Iterable[Path]) -> Any:

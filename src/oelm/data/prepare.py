@@ -9,7 +9,8 @@ import contextlib
 import itertools
 import os
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tokenizers import Tokenizer
@@ -21,7 +22,7 @@ from oelm.config.manifest import DataManifest, Split, TokenizerInfo, TokenizerKi
 from oelm.data.ahead import encoded_ahead
 from oelm.data.corpus import Corpus, Scanned, open_corpus, routed_pieces, scan
 from oelm.data.holdout import Holdout, Routed, describe_holdout, hash_of
-from oelm.data.journal import JOURNAL_FILE, Journal, TokenWriter, Written, read_journal
+from oelm.data.journal import JOURNAL_FILE, Journal, TokenWriter, Written, holds_tokens, read_journal
 from oelm.data.prepare_request import PrepareRequest
 from oelm.data.progress import ConsoleProgress, Progress
 from oelm.data.sources import Files, Size, utf8_size
@@ -51,6 +52,7 @@ CHUNK_CHARACTERS = 2 << 20
 TOKENIZER_TEXT_BYTES = 200_000_000
 """A BPE tokenizer is learnt from about this much text at most: pieces spread evenly over a larger corpus."""
 
+_BUSY_SECONDS = 2.0
 _MADE_FILES = (MANIFEST_FILE, JOURNAL_FILE, REQUEST_FILE, TOKENIZER_FILE, TRAIN_FILE, VALID_FILE)
 
 
@@ -65,18 +67,37 @@ def prepare(
     with contextlib.ExitStack() as stack:
         report = progress or stack.enter_context(ConsoleProgress())
         stack.enter_context(_all_cores())
-        if not overwrite:
-            _refuse_other_work(request, out)
-            if (out / MANIFEST_FILE).exists():
-                return _verified(request, out)
+        if not overwrite and (finished := _finished(request, out)):
+            return finished
         tokenizer = _ready_tokenizer(request)
         _tell_ignored(request, report)
         corpus = open_corpus(request)  # whatever is missing is noticed before anything is written
         stack.enter_context(_alone(make_folder(out)))
         if overwrite:
             _remove(out, _MADE_FILES)
+        elif finished := _finished(request, out):  # since we looked; others may be reading it by now
+            return finished
         sweep_leftovers(out)
         return _make(request, out, corpus, tokenizer, report)
+
+
+def prepare_in_turn(request: PrepareRequest, out: Path, say: Callable[[str], None]) -> DataManifest:
+    """`prepare`, but while another process makes the same folder, say so, wait, and take what it has made."""
+    said = False
+    while True:
+        try:
+            return prepare(request, out)
+        except BusyFolderError:
+            if not said:
+                say(f"{out}: another process is preparing it; waiting")
+            said = True
+            time.sleep(_BUSY_SECONDS)
+
+
+def _finished(request: PrepareRequest, out: Path) -> DataManifest | None:
+    """The folder if this request has made it, verified."""
+    _refuse_other_work(request, out)
+    return _verified(request, out) if (out / MANIFEST_FILE).exists() else None
 
 
 def _make(
@@ -109,6 +130,10 @@ def _interrupted(out: Path, scanned: Scanned, ready: Tokenizer | None, progress:
         return None
     if ready is not None and _digest(ready) != journal.tokenizer_sha256:
         progress.say("the tokenizer has changed since the interrupted preparation: starting over")
+        return None
+    vocabulary = load_tokenizer(out / TOKENIZER_FILE).get_vocab_size()
+    if not holds_tokens(out, journal, dtype=token_dtype(vocabulary)):
+        progress.say("token files of the interrupted preparation are missing or cut short: starting over")
         return None
     progress.say(f"continuing an interrupted preparation after {journal.text_bytes / 1e6:.1f} MB of text")
     return journal

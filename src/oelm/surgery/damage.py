@@ -63,7 +63,7 @@ def answers(model: nn.Module, probe: Mapping[str, Tensor]) -> Answers:
         if isinstance(values, Tensor):
             loss = getattr(output, "loss", None)
             return Answers(
-                values=values.detach().double().cpu(),
+                values=values.detach().cpu().double(),
                 of="hidden states" if name == "last_hidden_state" else "logits",
                 loss=None if loss is None else float(loss),
             )

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from oelm.base.runtime import sum_dtype
 from oelm.config.measure import CLASSIFICATION
 from oelm.tasks.labelled_batches import LabelledBatches, inputs_of
 from oelm.tasks.task import Batch, Judged, LossSum
@@ -37,9 +38,10 @@ class Classification:
     def judge(self, model: nn.Module, batch: Batch) -> Judged:
         """The sums, and the predicted class of every example."""
         logits_BC, labels_B = head_output(model, batch), batch["labels"]
-        loss, predicted_B = F.cross_entropy(logits_BC, labels_B, reduction="sum").double(), logits_BC.argmax(1)
+        loss, predicted_B = F.cross_entropy(logits_BC, labels_B, reduction="sum"), logits_BC.argmax(1)
         cells = torch.bincount(labels_B * self._classes + predicted_B, minlength=self._classes**2)
-        return Judged(torch.cat([loss.view(1), cells.double()]), batch["places"], predicted_B, labels_B)
+        sums = torch.cat([part.to(sum_dtype(part.device)) for part in (loss.view(1), cells)])
+        return Judged(sums, batch["places"], predicted_B, labels_B)
 
     def summarise(self, sums: Tensor) -> dict[str, float]:
         """Loss, accuracy and macro F1 (the mean of the classes' F1; a class that nobody has or predicts counts 0)."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor, nn
 
+from oelm.base.runtime import sum_dtype
 from oelm.config.measure import LANGUAGE_MODELLING
 from oelm.config.record import TextBlocks
 from oelm.data.batches import TokenBatches, ValidationWindows
@@ -82,11 +83,11 @@ class LanguageModelling:
         """Loss sum and token count; where the text has blocks, then the loss sum of each."""
         if "blocks" not in batch:
             loss = self.loss(model, batch)
-            return torch.stack([loss.total.double(), loss.count.double()])
+            return torch.stack([each.to(sum_dtype(each.device)) for each in (loss.total, loss.count)])
         total, losses_N = self._token_losses(model, batch["tokens"], batch["targets"])
-        sums = total.new_zeros(2 + len(self._validation.block_tokens), dtype=torch.float64)
+        sums = total.new_zeros(2 + len(self._validation.block_tokens), dtype=sum_dtype(total.device))
         sums[0], sums[1] = total, len(losses_N)
-        return sums.index_add_(0, 2 + batch["blocks"].flatten(), losses_N.double())
+        return sums.index_add_(0, 2 + batch["blocks"].flatten(), losses_N.to(sums.dtype))
 
     def summarise(self, sums: Tensor) -> dict[str, float]:
         """Loss in nats per token, perplexity, and bits per byte, which other tokenizers can be compared in."""

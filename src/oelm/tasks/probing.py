@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from oelm.base.runtime import sum_dtype
 from oelm.config.measure import PROBING
 from oelm.config.probe import Probe
 from oelm.data.probes import UNASKED, probe_sequences
@@ -53,8 +54,9 @@ class Probing:
     def measure(self, model: nn.Module, batch: Batch) -> Tensor:
         """Loss sum, right answers and all answers."""
         logits_NV, answers_N = self._asked(model, batch)
-        loss = F.cross_entropy(logits_NV.double(), answers_N, reduction="sum")
-        right = (logits_NV.argmax(1) == answers_N).sum().double()
+        exact = sum_dtype(logits_NV.device)
+        loss = F.cross_entropy(logits_NV.to(exact), answers_N, reduction="sum")
+        right = (logits_NV.argmax(1) == answers_N).sum().to(exact)
         return torch.stack([loss, right, torch.full_like(right, len(answers_N))])
 
     def summarise(self, sums: Tensor) -> dict[str, float]:

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from oelm.base.runtime import sum_dtype
 from oelm.config.measure import REGRESSION
 from oelm.tasks.classification import head_output
 from oelm.tasks.labelled_batches import LabelledBatches
@@ -38,8 +39,8 @@ class Regression:
         """The sums, and the number predicted for every example."""
         y_B, labels_B, places_B = head_output(model, batch).squeeze(1), batch["labels"], batch["places"]
         sums_2N = torch.zeros(2, int(batch["set_size"]), dtype=torch.float64)
-        sums_2N[0, places_B.cpu()], sums_2N[1, places_B.cpu()] = y_B.double().cpu(), labels_B.double().cpu()
-        return Judged(sums_2N.flatten().to(y_B.device), places_B, y_B, labels_B)
+        sums_2N[0, places_B.cpu()], sums_2N[1, places_B.cpu()] = y_B.cpu().double(), labels_B.cpu().double()
+        return Judged(sums_2N.flatten().to(y_B.device, sum_dtype(y_B.device)), places_B, y_B, labels_B)
 
     def summarise(self, sums: Tensor) -> dict[str, float]:
         """Mean squared error, Pearson's correlation and Spearman's, which is that of the ranks."""

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from oelm.base.runtime import sum_dtype
 from oelm.config.measure import SEQUENCE_TO_SEQUENCE
 from oelm.tasks.labelled_batches import UNASKED, LabelledBatches, inputs_of
 from oelm.tasks.rouge import rouge_l
@@ -52,9 +53,10 @@ class SequenceToSequence:
         pairs = list(zip(written, self._read(labels_BT), strict=True))
         exact_B = torch.tensor([ours.strip() == theirs.strip() for ours, theirs in pairs], device=labels_BT.device)
         overlap = loss.total.new_tensor(sum(rouge_l(*pair) for pair in pairs))
-        sums = [loss.total, loss.count, exact_B.sum(), overlap, torch.full_like(overlap, len(pairs))]
+        sums = (loss.total, loss.count, exact_B.sum(), overlap, torch.full_like(overlap, len(pairs)))
+        sums_5 = torch.stack([each.to(sum_dtype(each.device)) for each in sums])
         right_B = torch.ones_like(batch["places"])
-        return Judged(torch.stack([each.double() for each in sums]), batch["places"], exact_B.long(), right_B)
+        return Judged(sums_5, batch["places"], exact_B.long(), right_B)
 
     def summarise(self, sums: Tensor) -> dict[str, float]:
         """Loss in nats per token of the target, the share of exact texts, and the mean ROUGE-L."""

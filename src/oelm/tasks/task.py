@@ -58,7 +58,7 @@ class Task(Protocol):
         ...
 
     def measure(self, model: nn.Module, batch: Batch) -> Tensor:
-        """A float64 vector of statistics that add up over batches and processes."""
+        """A vector of statistics (`sum_dtype`) that add up over batches and processes."""
         ...
 
     def summarise(self, sums: Tensor) -> dict[str, float]:

@@ -45,18 +45,17 @@ def what_is_wrong(engine: Engine, update: Update, progress: Progress, most: floa
 def respond(
     wrong: str, engine: Engine, task: Task, config: RunConfig, progress: Progress, checkpoints: Checkpoints, emit: Emit
 ) -> None:
-    """Note the step and its batch in the events; then stop, go on, or go back to the last checkpoint's weights."""
+    """Note the step and its batch in the events; then stop, go on, or go back to the weights of a checkpoint."""
     step, action = progress.step, config.train.bad_steps
-    batch = _digest(engine, task, config, step) if engine.runtime.leads else ""
+    batch = _digest(task, step) if engine.runtime.leads else ""
     emit(BadStepEvent(step=step + 1, reason=wrong, action=action, batch=batch))
     progress.bad_in_a_row += 1
     if action is BadSteps.STOP or progress.bad_in_a_row > MOST_IN_A_ROW:
         raise diverged(wrong, step + 1, config)
     if action is BadSteps.ROLL_BACK:
-        if not checkpoints.steps():
+        if not progress.rolls_back_to:
             raise diverged(f"{wrong}, before there was a checkpoint to go back to,", step + 1, config)
-        moments, _ = checkpoints.load_latest(engine.model)
-        engine.set_moments(moments)
+        engine.set_moments(checkpoints.roll_back(engine.model, progress.rolls_back_to))
 
 
 def diverged(wrong: str, step: int, config: RunConfig) -> DivergedError:
@@ -68,10 +67,9 @@ def diverged(wrong: str, step: int, config: RunConfig) -> DivergedError:
     )
 
 
-def _digest(engine: Engine, task: Task, config: RunConfig, step: int) -> str:
-    digest, world = hashlib.sha256(), engine.runtime.world
-    for micro in range(config.train.accumulate):
-        batch = task.training_batch(step, micro * world, config.train.accumulate * world)
-        for name in sorted(batch):
-            digest.update(batch[name].numpy().tobytes())
+def _digest(task: Task, step: int) -> str:
+    """Of the whole batch, whichever way it was shared out over processes and micro-batches."""
+    digest, batch = hashlib.sha256(), task.training_batch(step, 0, 1)
+    for name in sorted(batch):
+        digest.update(batch[name].numpy().tobytes())
     return digest.hexdigest()

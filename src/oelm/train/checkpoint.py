@@ -1,5 +1,7 @@
 """Checkpoints: whole or absent, safetensors and JSON only, the last two and the best.
 
+Under `--bad-steps roll-back` also the last one that was due, if a run that was stopped twice has left later ones.
+
 checkpoint/step-00000200/   model.safetensors  training.safetensors (moments, step times)  training.json  digests.json
 checkpoint/best-00000150/   model.safetensors  training.json  digests.json
 checkpoint/damaged-step-00000200/   one that was passed over on resume; it goes with the next save
@@ -41,6 +43,8 @@ class Progress:
     """Sum of losses since the last step event; `window_steps` and `window_seconds` likewise."""
     window_steps: int = 0
     window_seconds: float = 0.0
+    window_without_loss: int = 0
+    """Steps of the window whose loss is no use: not a number, or that of a bad step."""
     training_seconds: float = 0.0
     validation_seconds: float = 0.0
     wall_seconds: float = 0.0
@@ -53,6 +57,9 @@ class Progress:
     usual_loss: float | None = None
     """The mean loss of the last hundred steps or so that changed the weights."""
     bad_in_a_row: int = 0
+    rolls_back_to: int = 0
+    """Step of the last checkpoint that was due, so that a run that was stopped in between goes back as far as one that
+    was not; 0 before there is one, and under other policies."""
     loss_scale: dict[str, Any] | None = None
     """The state of `LossScale`; None in other precisions."""
     events_bytes: int = 0
@@ -64,29 +71,38 @@ class Progress:
     step_seconds: list[float] = field(default_factory=list)
     """Seconds of each timed step: saved as a tensor, not in the JSON."""
 
-    def advance(self, *, loss: float, tokens: int, seconds: float, timed: bool) -> None:
-        """Count one update."""
+    def advance(self, *, loss: float | None, tokens: int, seconds: float, timed: bool) -> None:
+        """Count one update; a loss that is no use is None."""
         self.step += 1
         self.tokens += tokens
-        self.window_loss += loss
+        if loss is None:
+            self.window_without_loss += 1
+        else:
+            self.window_loss += loss
         self.window_steps += 1
         self.window_seconds += seconds
         self.training_seconds += seconds
         if timed:
             self.step_seconds.append(seconds)
 
-    def note_update(self, *, loss: float, gradient_norm: float, applied: bool, bad: bool) -> None:
+    def note_update(self, *, loss: float | None, gradient_norm: float, applied: bool, bad: bool) -> None:
         """An update that was made; one that was not is counted."""
         self.bad_in_a_row = self.bad_in_a_row if bad else 0
-        if applied:
-            self.gradient_norm = gradient_norm
-            self.usual_loss = loss if self.usual_loss is None else self.usual_loss + (loss - self.usual_loss) / 100
-        else:
+        if not applied:
             self.skipped_steps += 1
+            return
+        self.gradient_norm = gradient_norm
+        if loss is not None:
+            self.usual_loss = loss if self.usual_loss is None else self.usual_loss + (loss - self.usual_loss) / 100
+
+    @property
+    def window_losses(self) -> int:
+        """How many losses `window_loss` is the sum of."""
+        return self.window_steps - self.window_without_loss
 
     def clear_window(self) -> None:
         """Begin the next step event."""
-        self.window_loss, self.window_steps, self.window_seconds = 0.0, 0, 0.0
+        self.window_loss, self.window_steps, self.window_seconds, self.window_without_loss = 0.0, 0, 0.0, 0
 
 
 class Checkpoints:
@@ -104,16 +120,16 @@ class Checkpoints:
         sweep_leftovers(self.folder)
 
     def save(self, model: nn.Module, moments: Moments, progress: Progress) -> None:
-        """Write a checkpoint to resume from, then drop all but the last two."""
+        """Write a checkpoint to resume from, then drop all but the last two and what a bad step would go back to."""
         tensors = {f"{_MOMENT}{name}:{part}": _plain(t) for name, state in moments.items() for part, t in state.items()}
         tensors[_STEP_SECONDS] = torch.tensor(progress.step_seconds, dtype=torch.float64)
-        with writing_folder(self.folder / f"step-{progress.step:08d}") as folder:
+        with writing_folder(self._of(progress.step)) as folder:
             save_file(_weights(model), folder / "model.safetensors")
             save_file(tensors, folder / "training.safetensors")
             self._write_progress(folder, progress)
             _write_digests(folder)
         self._resumable_best = progress.best_step
-        _remove([*self.steps()[:-_KEEP], *self.folder.glob(f"{_DAMAGED}*")])
+        _remove([*self._outlived(progress), *self.folder.glob(f"{_DAMAGED}*")])
         self._keep_best(progress.best_step)
 
     def save_best(self, model: nn.Module, progress: Progress) -> None:
@@ -161,8 +177,9 @@ class Checkpoints:
             )
         for folder, _ in passed:
             folder.rename(folder.with_name(f"{_DAMAGED}{folder.name}"))
-        _remove(self.steps()[:-_KEEP])  # killed just behind its last save, a run has no time for that
-        self._keep_best(self.latest_progress().best_step)
+        progress = self.latest_progress()
+        _remove(self._outlived(progress))  # killed just behind its last save, a run has no time for that
+        self._keep_best(progress.best_step)
         good = self.steps()[-1].name if passed else ""
         return [f"{folder.name} is passed over ({wrong}); going on from {good}" for folder, wrong in passed]
 
@@ -201,13 +218,29 @@ class Checkpoints:
             tensors = load_file(folder / "training.safetensors")
         _load_weights(model, folder)
         self._resumable_best = progress.best_step
-        moments: Moments = {}
-        for key, tensor in tensors.items():
-            if key.startswith(_MOMENT):
-                name, part = key.removeprefix(_MOMENT).rsplit(":", 1)
-                moments.setdefault(name, {})[part] = tensor
         progress.step_seconds = tensors[_STEP_SECONDS].tolist()
-        return moments, progress
+        return _moments(tensors), progress
+
+    def roll_back(self, model: nn.Module, step: int) -> Moments:
+        """Restore the weights of the checkpoint of `step`; returns its moments. The run itself does not go back.
+
+        It need not be the latest one, which `settle` has looked at.
+        """
+        folder = self._of(step)
+        if wrong := damage_of(folder):
+            raise CheckpointError(
+                f"a bad step goes back to {folder}, which is missing or damaged ({wrong})",
+                "put it back from a copy, or start over in another --out-dir",
+            )
+        _load_weights(model, folder)
+        with _readable(folder):
+            return _moments(load_file(folder / "training.safetensors"))
+
+    def _of(self, step: int) -> Path:
+        return self.folder / f"step-{step:08d}"
+
+    def _outlived(self, latest: Progress) -> list[Path]:
+        return [folder for folder in self.steps()[:-_KEEP] if folder != self._of(latest.rolls_back_to)]
 
     def _keep_best(self, *steps: int) -> None:
         kept = {f"best-{step:08d}" for step in steps}
@@ -282,6 +315,16 @@ def _readable(folder: Path) -> Iterator[None]:
         raise CheckpointError(
             f"{folder} cannot be loaded: {reason}", "remove that folder to go on from the checkpoint before it"
         ) from error
+
+
+def _moments(tensors: dict[str, Tensor]) -> Moments:
+    """Those among the tensors of training.safetensors."""
+    moments: Moments = {}
+    for key, tensor in tensors.items():
+        if key.startswith(_MOMENT):
+            name, part = key.removeprefix(_MOMENT).rsplit(":", 1)
+            moments.setdefault(name, {})[part] = tensor
+    return moments
 
 
 def _remove(folders: list[Path]) -> None:

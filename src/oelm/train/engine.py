@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from oelm.base.errors import FreezeError
-from oelm.base.runtime import Runtime
+from oelm.base.runtime import Runtime, sum_dtype
 from oelm.base.streams import stream_seed
 from oelm.config.run import OptimConfig, Precision
 from oelm.method.weights import Weight
@@ -36,7 +36,7 @@ class Update:
     loss: float
     tokens: int
     gradient_norm: float
-    """Of the mean loss, before clipping; where it is not finite, no weight was changed."""
+    """Of the mean loss, before clipping; where it or the loss is not finite, no weight was changed."""
     applied: bool
     """Whether the weights were changed."""
     stop: bool
@@ -89,12 +89,11 @@ class Engine:
         self._optimiser: torch.optim.AdamW | None = None
         self._trained: list[nn.Parameter] = []
         self._wrapped: nn.Module | None = None
-        self._sums = torch.zeros(4, dtype=torch.float64, device=runtime.device)
+        self._sums = torch.zeros(4, dtype=sum_dtype(runtime.device), device=runtime.device)
         """Loss, count, tokens and stop requests that belong to the gradients not yet applied."""
         self.loss_scale = LossScale() if precision is Precision.FLOAT16 else None
         self._scaled_by = 1.0
         """The factor of the summed loss whose gradients wait for their update."""
-        self._usual_count: float | None = None
         self._next: tuple[Task, int, int] | None = None
         self._ready: tuple[tuple[Task, int, int], Batch] | None = None
 
@@ -162,7 +161,7 @@ class Engine:
         self._next = (task, step + 1, 0)
 
     def update(self, lr: float, *, most_loss: float = math.inf) -> Update:
-        """Divide by the count, clip and apply the gradients; change nothing if their norm is not finite.
+        """Divide by the count, clip and apply the gradients; change nothing if their norm or the loss is not finite.
 
         Nor if the loss is above `most_loss`.
 
@@ -180,9 +179,8 @@ class Engine:
             torch._foreach_div_(gradients, scale)
             scale = torch.ones_like(scale)
         self._optimiser.grad_scale = scale.float()  # type: ignore[attr-defined]
-        refused = norm.isfinite().logical_not()
-        if most_loss < math.inf:
-            refused = refused | (self._sums[0] / self._sums[1] <= most_loss).logical_not()
+        mean_loss = self._sums[0] / self._sums[1]
+        refused = (norm.isfinite() & mean_loss.isfinite() & (mean_loss <= most_loss)).logical_not()
         self._optimiser.found_inf = refused.float()  # type: ignore[attr-defined]
         for group in self._optimiser.param_groups:
             group["lr"] = lr * group["lr_share"]
@@ -190,17 +188,18 @@ class Engine:
         self._optimiser.zero_grad(set_to_none=True)
         if self._next is not None:
             self._ready = (self._next, self._made_batch(*self._next))
-        numbers = torch.cat([self._sums, norm.double().view(1), refused.double().view(1)]).tolist()
-        loss, count, tokens, stops, gradient_norm, unchanged = numbers
-        if self.loss_scale is not None:
-            self.loss_scale.update(finite=math.isfinite(gradient_norm))
-        return Update(
+        told = [number.to(self._sums.dtype).view(1) for number in (norm, refused)]
+        loss, count, tokens, stops, gradient_norm, unchanged = torch.cat([self._sums, *told]).tolist()
+        update = Update(
             loss=loss / count,
             tokens=int(tokens),
             gradient_norm=gradient_norm,
             applied=not unchanged,
             stop=stops > 0,
         )
+        if self.loss_scale is not None:
+            self.loss_scale.update(finite=update.finite)
+        return update
 
     def evaluate(self, task: Task) -> dict[str, float]:
         """The task's measures on its validation set."""
@@ -303,11 +302,12 @@ class Engine:
         """The summed loss times the scale of the mean one over a step's usual count, rounded to a power of two."""
         if self.loss_scale is None:
             return loss.total
-        if self._usual_count is None:  # of this process; once, because it waits for the device and the others
-            counts = loss.count.double() * self._accumulate
+        if self.loss_scale.usual_count is None:  # once in a run, because it waits for the device and the others
+            counts = loss.count.to(self._sums.dtype) * self._accumulate
             self._add_up(counts)
-            self._usual_count = 2.0 ** round(math.log2(counts.item() / self.runtime.world))
-        self._scaled_by = self.loss_scale.value / self._usual_count
+            self.loss_scale.usual_count = counts.item()
+        own_count = self.loss_scale.usual_count / self.runtime.world
+        self._scaled_by = self.loss_scale.value / 2.0 ** round(math.log2(own_count))
         return loss.total * self._scaled_by
 
     def _add_up(self, sums: Tensor) -> None:

@@ -10,7 +10,7 @@ from dataclasses import asdict
 
 from oelm.config.method import FreezingPlan
 from oelm.config.record import FreezeEvent, StepEvent, ValidationEvent
-from oelm.config.run import RunConfig
+from oelm.config.run import BadSteps, RunConfig
 from oelm.method.freezing import frozen_names
 from oelm.tasks.task import Task, TextTask
 from oelm.train.bad_steps import diverged, most_loss, respond, what_is_wrong
@@ -46,29 +46,29 @@ def train(
     session_start = time.perf_counter() - progress.wall_seconds
     # A resumed run begins with the set of the step before, so that a change at this very step is seen as one.
     engine.ensure_frozen(frozen_names(plan, engine.table, max(0, progress.step - 1), steps))
+    _note_due(progress, config)  # checkpoints from before it was noted do not say so themselves
     for step in range(progress.step, steps):
         clock = time.perf_counter()
         _freeze(engine, frozen_names(plan, engine.table, step, steps), step, emit)
-        lr = learning_rate(config.optim, step, steps)
+        lr, most = learning_rate(config.optim, step, steps), most_loss(config, task, progress)
         engine.accumulate(task, step, stop=stop.signal is not None)
-        most = most_loss(config, task, progress)
         update = engine.update(lr, most_loss=most)
         wrong = what_is_wrong(engine, update, progress, most)
         if wrong is not None:
             respond(wrong, engine, task, config, progress, checkpoints, emit)
         engine.runtime.synchronise()
         seconds = time.perf_counter() - clock
-        loss = update.loss if wrong is None and math.isfinite(update.loss) else progress.usual_loss or 0.0
+        loss = update.loss if wrong is None and math.isfinite(update.loss) else None
         progress.advance(loss=loss, tokens=update.tokens, seconds=seconds, timed=step >= first_timed)
         progress.note_update(loss=loss, gradient_norm=update.gradient_norm, applied=update.applied, bad=bool(wrong))
 
         last = progress.step == steps
-        if progress.step % machine.log_every == 0 or last:
+        if (progress.step % machine.log_every == 0 or last) and progress.window_losses:  # else it goes on
             emit(_step_event(progress, lr))
             progress.clear_window()
         if progress.step % config.train.validate_every == 0 or last:
             _validate(engine, task, progress, config, checkpoints, emit)
-        if progress.step % machine.save_every == 0 or last or update.stop:
+        if _note_due(progress, config) or last or update.stop:
             progress.wall_seconds = time.perf_counter() - session_start
             if events is not None:
                 progress.events_bytes, progress.events_digest = events.sync()
@@ -77,6 +77,14 @@ def train(
         if update.stop and not last:
             engine.wait_for_all()  # the first process to end takes the others down, and the leading one is still saving
             raise Interrupted(stop.signal or signal.SIGTERM)
+
+
+def _note_due(progress: Progress, config: RunConfig) -> bool:
+    """Whether a checkpoint is due at this step; then bad steps go back to it, if that is the policy."""
+    due = progress.step % config.machine.save_every == 0
+    if due and config.train.bad_steps is BadSteps.ROLL_BACK:
+        progress.rolls_back_to = progress.step
+    return due
 
 
 def _freeze(engine: Engine, frozen: frozenset[str], step: int, emit: Emit) -> None:
@@ -98,7 +106,7 @@ def _step_event(progress: Progress, lr: float) -> StepEvent:
     return StepEvent(
         step=progress.step,
         tokens=progress.tokens,
-        loss=progress.window_loss / progress.window_steps,
+        loss=progress.window_loss / progress.window_losses,
         lr=lr,
         gradient_norm=progress.gradient_norm,
         seconds=progress.training_seconds,

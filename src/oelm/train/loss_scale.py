@@ -17,6 +17,9 @@ class LossScale:
     value: float = 65536.0
     good_steps: int = 0
     """Since the last overflow or growth."""
+    usual_count: float | None = None
+    """What the loss of a step is a mean over, guessed from the run's first micro-batch; None before that, and in
+    checkpoints from before it was kept."""
 
     def update(self, *, finite: bool) -> None:
         """Take note of whether the gradients of a step were finite."""

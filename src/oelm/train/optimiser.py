@@ -54,7 +54,8 @@ def read_moments(optimiser: torch.optim.Optimizer, trained: Mapping[str, nn.Para
 
 
 def write_moments(optimiser: torch.optim.Optimizer, trained: Mapping[str, nn.Parameter], moments: Moments) -> None:
-    """Give each trained weight its moments back."""
+    """Give each trained weight its moments back; one that has none begins anew, whatever it had gathered since."""
+    optimiser.state.clear()
     for name, parameter in trained.items():
         if name in moments:
             optimiser.state[parameter] = {part: t.to(parameter.device) for part, t in moments[name].items()}
