@@ -51,6 +51,17 @@ def test_another_reference_gives_the_inverse_ratios():
     assert relative_to(record, "nobody") == record
 
 
+def test_a_peer_goes_by_the_name_that_it_is_asked_for_when_measured():
+    record = made_up_record()
+    turned = relative_to(record, "plain").steps[0]
+    rows = {row.name: row for row in turned.rows}
+    assert rows["plain PyTorch GPT"].ratio is None
+    assert rows["baseline"].ratio.median == pytest.approx(1.0)
+    assert [row.ratio for row in turned.rows] == [
+        row.ratio for row in relative_to(record, "plain PyTorch GPT").steps[0].rows
+    ]
+
+
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_the_table_fits_the_terminal(width):
     out = io.StringIO()

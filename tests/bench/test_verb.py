@@ -1,6 +1,7 @@
 """`oelm bench` as a person calls it."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -35,6 +36,27 @@ def test_several_records_as_markdown(monkeypatch, tmp_path, capsys):
         (tmp_path / f"{name}.json").write_text(made_up_record().model_dump_json())
     called(monkeypatch, "--show", str(tmp_path / "a.json"), str(tmp_path / "b.json"), "--format", "md")
     assert capsys.readouterr().out.count("| not decided |") == 2
+
+
+def test_a_reference_in_no_table_is_refused_before_anything_is_printed(monkeypatch, tmp_path, capsys):
+    """A table in which it did not take part stays as it was while another one has it."""
+    paths = [str(tmp_path / f"{name}.json") for name in ("both", "one")]
+    record, (steps,) = made_up_record(), made_up_record().steps
+    without = steps.model_copy(update={"rows": steps.rows[:2]})
+    for path, tables in zip(paths, ((without, steps), (without,)), strict=True):
+        Path(path).write_text(record.model_copy(update={"steps": tables}).model_dump_json())
+    called(monkeypatch, "--show", paths[0], "--reference", "plain", "--format", "md")
+    printed = capsys.readouterr().out
+    assert "time / baseline's" in printed
+    assert "time / plain's" in printed
+    for reference, path in (("plian", paths[0]), ("plain", paths[1])):
+        monkeypatch.setattr(sys, "argv", ["oelm", "bench", "--show", *paths, "--reference", reference])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        assert stop.value.code == 2
+        shown = capsys.readouterr()
+        assert shown.out == ""
+        assert f"{path} has no contestant '{reference}'. Fix: give one of: baseline, oelm" in shown.err
 
 
 @pytest.mark.parametrize(

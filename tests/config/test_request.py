@@ -71,7 +71,7 @@ def test_wishes_are_kept() -> None:
     [
         ({"lr": 0.0}, "optim.lr"),
         ({"lr": -1.0}, "optim.lr"),
-        ({"min_lr": 1.0}, "optim.min_lr_ratio"),
+        ({"lr": 1e-4, "min_lr": 1e-3}, r"^min_lr 0\.001 is above lr 0\.0001.*Fix: lower min_lr, or raise lr\.$"),
         ({"warmup_steps": 1000}, "warm-up of 1000 steps does not fit"),
         ({"dropout": 1.0}, "dropout"),
         ({"method": "nonsense"}, "unknown method"),

@@ -12,12 +12,21 @@ import pytest
 from rich.console import Console
 
 from oelm.base.errors import CheckpointError
-from oelm.base.files import read_json, write_json
+from oelm.base.files import read_json, write_json, write_text
 from oelm.base.locks import FileLock
 from oelm.config.record import RunState
 from oelm.experiments import coordinate, ownership
 from oelm.experiments.coordinate import bring_to_records
-from oelm.experiments.ownership import is_claimed, read_note, stop_run, stop_study
+from oelm.experiments.matrix import StudyRun
+from oelm.experiments.ownership import (
+    STALE_SECONDS,
+    START_UP_SECONDS,
+    ClaimNote,
+    is_claimed,
+    read_note,
+    stop_run,
+    stop_study,
+)
 from oelm.experiments.run_status import Status, status_of
 from oelm.train.folder import RunFolder, stop_request
 from train.processes import running, until
@@ -320,6 +329,36 @@ def test_a_worker_in_its_start_up_whose_coordinator_died_is_waited_for(tmp_path:
     assert not is_claimed(run.folder)
     assert outcome_of(coordinator([run], tmp_path)) == NOTHING
     assert started_in(tmp_path) == ["run"]
+
+
+def _left_by_another_machine(run: StudyRun, *, seconds_ago: float) -> None:
+    """A coordinator there submitted the run, and nothing has been heard of it since."""
+    run.folder.mkdir()
+    beat_at = time.time() - seconds_ago
+    note = ClaimNote(host="elsewhere", coordinator=122, launcher="fork", job="elsewhere/123/456", beat_at=beat_at)
+    write_text(run.folder / "claim.json", note.model_dump_json())
+
+
+def test_a_run_whose_machine_is_gone_is_started_here(tmp_path: Path) -> None:
+    """Also where a container was started again: it has another name."""
+    run = toy_run(tmp_path, "run", steps=2)
+    _left_by_another_machine(run, seconds_ago=START_UP_SECONDS * 1.1)
+    assert outcome_of(coordinator([run], tmp_path)) == NOTHING
+    assert started_in(tmp_path) == ["run"]
+    assert RunFolder(run.folder).finished
+
+
+def test_a_worker_in_its_start_up_on_another_machine_is_waited_for(tmp_path: Path) -> None:
+    """The twin of the test above: its coordinator has died, and it has not written its first heartbeat."""
+    run = toy_run(tmp_path, "run", steps=2)
+    _left_by_another_machine(run, seconds_ago=2 * STALE_SECONDS)
+    assert not is_claimed(run.folder)
+    process = coordinator([run], tmp_path)
+    printed = process.folder / "out"
+    until(lambda: printed.exists() and "waiting" in printed.read_text(), alive=process.process.is_alive)
+    process.signal(signal.SIGTERM)
+    assert process.ended().code == 143
+    assert started_in(tmp_path) == []
 
 
 def test_unknown_is_waiting(tmp_path: Path) -> None:

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from oelm.cli.doctor import doctor
+from oelm.base.errors import ConfigError
+from oelm.cli.doctor import _chosen, doctor
 from oelm.config.doctor_record import Check, DoctorRecord, Outcome, Speed
 from oelm.config.request import TrainRequest, resolve_on
 from oelm.config.run import DataConfig, Precision
 from oelm.config.settings import parse
 from oelm.experiments import doctor as examination
+from oelm.experiments.shipped import shipped_studies
 from oelm.train.stopping import Interrupted
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,6 +53,14 @@ def test_a_whole_examination(
     doctor(studies=None, out=tmp_path / "doctor.json", device="cpu", show=True)
     again = " ".join(capsys.readouterr().out.split())
     assert again == printed.split(" record:")[0]
+
+
+def test_studies_go_by_their_names_wherever_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert _chosen(None) == list(shipped_studies().values())
+    assert _chosen([Path("cpu/quick"), STUDIES[1]]) == STUDIES[:2]
+    with pytest.raises(ConfigError, match="there is no study cpu/quik"):
+        _chosen([Path("cpu/quik")])
 
 
 def test_what_fails_is_a_finding_and_the_others_go_on() -> None:

@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
+from oelm.base.errors import ConfigError
+from oelm.cli.main import command_line
 from oelm.config.record import RunState
 from oelm.experiments.matrix import StudyRun
 from oelm.experiments.ownership import is_claimed
 from oelm.experiments.selection import Selection
-from oelm.train.folder import RunFolder
+from oelm.train.folder import RunFolder, stop_request
 from train.processes import Running, started, until
 from train.toys import last_weights, timeless_record, toy_text, trained
 
@@ -149,6 +151,32 @@ def test_watched_stopped_and_resumed_from_other_terminals(tmp_path: Path) -> Non
     assert (now.state, now.sessions) == (RunState.INTERRUPTED, 2)
     assert not is_alive(worker)
     assert worker_of(baseline) is None, "only the other was asked for"
+
+
+def test_a_folder_of_studies_is_stopped_as_a_whole_and_asked_for_one_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("all").mkdir()
+    for name in ("a", "b", "c"):
+        write_study(Path("all") / f"{name}.yaml")
+
+    def called(*arguments: str) -> object:
+        words = ["experiment", *arguments]
+        return command_line(words)(args=words, standalone_mode=False)
+
+    for arguments in (["logs", "all", "oelm"], ["attach", "all"], ["stop", "all", "oelm"]):
+        with pytest.raises(ConfigError, match=r"all holds 3 studies.*: all/a\.yaml, all/b\.yaml, all/c\.yaml\.$"):
+            called(*arguments)
+    assert called("stop", "all") == 1
+    assert "there is no runs/a and no runs/b and no runs/c" in capsys.readouterr().out
+    for started_before in ("runs/a", "runs/b"):
+        Path(started_before).mkdir(parents=True)
+    assert not called("stop", "all", "--wait=0")
+    assert "stopped" in capsys.readouterr().out
+    assert stop_request(Path("runs/a")).is_file()
+    assert stop_request(Path("runs/b")).is_file()
+    assert not Path("runs/c").exists()
 
 
 @pytest.mark.slow

@@ -14,7 +14,15 @@ from oelm.base.errors import StorageError
 from oelm.base.files import write_text
 from oelm.config.record import RunState, StateFile
 from oelm.experiments import ownership
-from oelm.experiments.ownership import STALE_SECONDS, Claim, ClaimNote, is_claimed, read_note
+from oelm.experiments.ownership import (
+    STALE_SECONDS,
+    START_UP_SECONDS,
+    Claim,
+    ClaimNote,
+    is_claimed,
+    is_starting_up,
+    read_note,
+)
 from oelm.train.folder import RunFolder
 from train.processes import started, until
 from train.toys import flags, tiny_config
@@ -29,6 +37,15 @@ def taken(folder: Path) -> Claim:
 def leave_note(folder: Path, *, host: str = "elsewhere", seconds_ago: float, **changes: object) -> None:
     note = ClaimNote(host=host, coordinator=1, job="2", beat_at=time.time() - seconds_ago)
     write_text(folder / "claim.json", note.model_copy(update=changes).model_dump_json())
+
+
+def leave_heartbeat(folder: Path, *, host: str, seconds_ago: float) -> None:
+    beat_at = time.time() - seconds_ago
+    state = StateFile(
+        state=RunState.RUNNING, step=1, steps=2, host=host, pid=1, device="cpu", started_at=beat_at,
+        heartbeat_at=beat_at, sessions=1,
+    )  # fmt: skip
+    write_text(RunFolder(folder).state_file, state.model_dump_json())
 
 
 def test_one_claim_at_a_time_and_a_note_of_its_end(tmp_path: Path) -> None:
@@ -79,18 +96,34 @@ def test_what_another_machine_has_ended_is_free_at_once(tmp_path: Path) -> None:
 def test_a_worker_that_beats_keeps_a_claim_whose_coordinator_died(tmp_path: Path) -> None:
     """On another machine, where its lock is not seen."""
     leave_note(tmp_path, seconds_ago=1e6)
-    now = time.time()
-    state = StateFile(
-        state=RunState.RUNNING, step=1, steps=2, pid=1, device="cpu", started_at=now, heartbeat_at=now, sessions=1
-    )
-    for host, heartbeat_at, held in (
-        ("elsewhere", now, True),
-        ("elsewhere", now - 2 * STALE_SECONDS, False),
-        (socket.gethostname(), now, False),
+    for host, seconds_ago, held in (
+        ("elsewhere", 0.0, True),
+        ("elsewhere", 2 * STALE_SECONDS, False),
+        (socket.gethostname(), 0.0, False),
     ):
-        beat = state.model_copy(update={"heartbeat_at": heartbeat_at, "host": host})
-        write_text(RunFolder(tmp_path).state_file, beat.model_dump_json())
+        leave_heartbeat(tmp_path, host=host, seconds_ago=seconds_ago)
         assert is_claimed(tmp_path) is held
+
+
+@pytest.mark.parametrize(
+    ("submitted", "heartbeat", "waits"),
+    [
+        (2 * STALE_SECONDS, None, True),
+        (2 * STALE_SECONDS, 3 * STALE_SECONDS, True),  # of an earlier session
+        (4 * STALE_SECONDS, 2 * STALE_SECONDS, False),  # it came up, and has been silent since
+        (1.1 * START_UP_SECONDS, None, False),
+    ],
+)
+def test_a_worker_elsewhere_gets_time_until_its_first_heartbeat(
+    tmp_path: Path, submitted: float, heartbeat: float | None, waits: bool
+) -> None:
+    leave_note(tmp_path, seconds_ago=submitted)
+    if heartbeat is not None:
+        leave_heartbeat(tmp_path, host="elsewhere", seconds_ago=heartbeat)
+    assert not is_claimed(tmp_path)
+    note = read_note(tmp_path)
+    assert note is not None
+    assert is_starting_up(tmp_path, note) is waits
 
 
 def test_a_run_that_was_started_by_hand_is_not_claimed(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What `--on slurm` submits, without a SLURM: resources, quoting, and which process SLURM's signal reaches."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from oelm.base.errors import ConfigError
 from oelm.experiments.resources import Resources, resources_of
 from oelm.experiments.slurm_launcher import batch_script
+from train.processes import until
 
 from .studies import TEXT, study
 
@@ -77,3 +79,21 @@ def test_the_script_becomes_the_run_itself_whatever_its_folder_is_called(tmp_pat
     prepared, said = (folder / "console.log").read_text().splitlines()
     assert prepared == "prepared"
     assert said == f"{started.pid}|train|--config|{folder}/config.yaml|--resume"
+
+
+def test_on_several_nodes_the_signal_reaches_this_run_and_none_of_its_siblings(tmp_path: Path) -> None:
+    """The last task of an array has the array's own id as SLURM_JOB_ID. Here srun waits until scancel is called."""
+    for name, lines in (
+        ("srun", "touch began; while [ ! -e cancelled ]; do sleep 0.02; done"),
+        ("scancel", 'echo "$@" >cancelled'),
+    ):
+        (tmp_path / name).write_text(f"#!/bin/bash\n{lines}\n")
+        (tmp_path / name).chmod(0o755)
+    slurm = {"SLURM_JOB_ID": "70", "SLURM_ARRAY_JOB_ID": "70", "SLURM_ARRAY_TASK_ID": "1"}
+    environment = {**os.environ, **slurm, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    script = batch_script([tmp_path, tmp_path], 2, Resources(nodes=2))
+    started = subprocess.Popen(["bash", "-c", script], env=environment, cwd=tmp_path)
+    until((tmp_path / "began").exists, alive=lambda: started.poll() is None)
+    started.send_signal(signal.SIGTERM)
+    assert started.wait() == 0
+    assert (tmp_path / "cancelled").read_text() == "--signal=TERM 70_1\n"

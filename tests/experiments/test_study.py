@@ -21,6 +21,7 @@ WRONG = {
     "an arm twice": ("- baseline", "- baseline\n  - baseline", 12, "two arms are called baseline"),
     "margin": ("primary: oelm", "margin: 0.95\nprimary: oelm", 16, "margin"),
     "rate and tuning": ("primary: oelm", f"{TUNING}primary: oelm", 11, r"train\.lr: the learning rates"),
+    "rising schedule": ("lr: 1e-3\n", "lr: 1e-3\n  min_lr: 2e-3\n", 12, r"train\.min_lr: 0.002 is above lr, 0.001"),
     "both kinds": ("arms:", "finetune: {}\narms:", 1, "either `train`"),
 }
 
@@ -102,6 +103,19 @@ def test_the_tuning_seed_may_not_be_used_again(tmp_path: Path) -> None:
     study(tmp_path, text + "tuning: {grid: [1e-3, 3e-3], seed: 2}\n")
     with pytest.raises(ConfigError, match="1 is also a seed of the final runs"):
         study(tmp_path, text + "tuning: {grid: [1e-3, 3e-3], seed: 1}\n")
+
+
+def test_no_rate_that_tuning_may_try_lies_below_the_end_of_the_schedule(tmp_path: Path) -> None:
+    """An extended grid would find out when half of the study has run."""
+    text = TEXT.replace("  lr: 1e-3\n", "  min_lr: 1e-4\n").replace(", settings: {lr: 3e-3}", "")
+    grid = "tuning: {grid: [1e-4, 2e-4, 4e-4], extend: 1}\n"
+    with pytest.raises(ConfigError, match=r"line 11: train\.min_lr: 0\.0001 is above the lowest rate .* 5e-05"):
+        study(tmp_path, text + grid)
+    study(tmp_path, text + grid.replace("extend: 1", "extend: 0"))
+    lower = text.replace("min_lr: 1e-4", "min_lr: 5e-5") + grid
+    assert study(tmp_path, lower).study.tuning is not None
+    with pytest.raises(ConfigError, match=r"arms\.1\.settings\.min_lr: 0\.001 is above"):
+        study(tmp_path, lower.replace("id: GPT-02", "settings: {min_lr: 1e-3}"))
 
 
 def test_overrides(tmp_path: Path) -> None:

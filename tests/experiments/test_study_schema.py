@@ -1,6 +1,7 @@
 """The schema knows every key, and accepts and refuses what the models do."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,20 @@ def test_every_key_is_in_the_schema_and_in_the_reference() -> None:
             assert f"| `{key}` |" in text
     assert "| `steps` |" in text
     assert json.loads(json.dumps(schema)) == schema
+
+
+def test_every_part_of_a_study_has_a_table() -> None:
+    tables = [re.findall(r"^\| `(\w+)` \|", part, re.MULTILINE) for part in reference().split("| key |")]
+    parts = {name: list(part["properties"]) for name, part in json_schema()["$defs"].items() if "properties" in part}
+    assert {"EvaluationRequest", "Resources", "Probe", "LabelledFile"} < parts.keys()
+    missing = [name for name, keys in parts.items() if keys not in tables]
+    assert missing == ["TokenText"], "of `source`, which the study sets"
+
+
+def test_a_choice_is_shown_by_its_values() -> None:
+    rows = {line.split(" | ")[0]: line for line in reference().splitlines()}
+    assert "| `retrieval`, `recall`, `copy`, `induction` | needed |" in rows["| `probe`"]
+    assert "| list of `likelihood`, `choices`, " in rows["| `suites`"]
 
 
 def test_descriptions_are_the_strings_below_the_fields() -> None:

@@ -2,8 +2,8 @@
 
 from oelm.base.runtime import Runtime
 from oelm.bench.contestant import Builder
-from oelm.bench.peers import peer_builders, peer_name
-from oelm.bench.spec import BenchSpec, Peer, What
+from oelm.bench.peers import peer_builders
+from oelm.bench.spec import BenchSpec, What
 
 
 def line_up(spec: BenchSpec, runtime: Runtime) -> dict[str, Builder]:
@@ -15,8 +15,3 @@ def line_up(spec: BenchSpec, runtime: Runtime) -> dict[str, Builder]:
     from oelm.bench.ours import our_builders
 
     return {**our_builders(spec, runtime), **peer_builders(spec, runtime)}
-
-
-def reference_row(spec: BenchSpec) -> str:
-    """The name of the row that all others are compared with."""
-    return peer_name(spec, Peer(spec.reference)) if spec.reference in list(Peer) else spec.reference

@@ -20,8 +20,7 @@ import torch
 from oelm.base.errors import BenchError
 from oelm.base.runtime import Runtime, choose_runtime
 from oelm.bench.line_up import line_up
-from oelm.bench.peers import peer_name
-from oelm.bench.spec import BenchSpec, Peer
+from oelm.bench.spec import BenchSpec, Peer, peer_name
 
 _STEPS = 3
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")

@@ -16,21 +16,14 @@ from oelm.bench.ours import OPTIM
 from oelm.bench.plain_gpt import PlainGPT, continue_plainly
 from oelm.bench.random_tokens import batch_at, prompt, training_windows, validation_windows
 from oelm.bench.rounds import Act
-from oelm.bench.spec import BenchSpec, Peer, What
+from oelm.bench.spec import BenchSpec, Peer, What, peer_name
 from oelm.bench.useful import VALIDATION_BATCHES
-from oelm.config.model import Style
 from oelm.config.run import Precision
 
 # B batch  T time  V vocabulary
 
 Forward = Callable[[Tensor], Tensor]
 """Tokens (B, T) -> logits (B, T, V)."""
-
-
-def peer_name(spec: BenchSpec, peer: Peer) -> str:
-    """The name of its row."""
-    hugging_face = {Style.GPT: "Hugging Face GPT-2", Style.LLAMA: "Hugging Face Llama"}[spec.shape.style]
-    return {Peer.HUGGING_FACE: hugging_face, Peer.PLAIN: "plain PyTorch GPT"}[peer]
 
 
 def peer_builders(spec: BenchSpec, runtime: Runtime) -> dict[str, Builder]:

@@ -10,6 +10,7 @@ from rich.table import Table
 from oelm.base.errors import ConfigError
 from oelm.base.files import read_text
 from oelm.bench.bench_record import BenchRecord, StepBench
+from oelm.bench.spec import row_name
 from oelm.bench.statistics import ratio_of
 from oelm.bench.words import Sheet, machine_line, sheets
 from oelm.config.settings import complaint
@@ -25,11 +26,20 @@ def read_record(path: Path) -> BenchRecord:
         raise ConfigError(f"{path} is not a record of `oelm bench`: {complaint(error)}", "measure anew") from error
 
 
+def require_contestant(record: BenchRecord, name: str, path: Path) -> None:
+    """Refuse a method or peer that took part in nothing that the record's ratios are of."""
+    if not any(row.name == row_name(bench.spec, name) for bench in record.steps for row in bench.rows):
+        known = ", ".join(dict.fromkeys(row.name for bench in record.steps for row in bench.rows))
+        raise ConfigError(
+            f"{path} has no contestant {name!r}", f"give one of: {known}" if known else "leave --reference out"
+        )
+
+
 def relative_to(record: BenchRecord, reference: str) -> BenchRecord:
     """The same measurement with ratios to another contestant, where it took part."""
 
     def changed(bench: StepBench) -> StepBench:
-        base = next((row for row in bench.rows if row.name == reference), None)
+        base = next((row for row in bench.rows if row.name == row_name(bench.spec, reference)), None)
         if base is None:
             return bench
         rows = tuple(

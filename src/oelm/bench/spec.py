@@ -135,6 +135,17 @@ class BenchSpec(Settings):
         return max(1, min(self.shape.context // 2, self.shape.context - self.tokens))
 
 
+def peer_name(spec: BenchSpec, peer: Peer) -> str:
+    """The name of its row."""
+    hugging_face = {Style.GPT: "Hugging Face GPT-2", Style.LLAMA: "Hugging Face Llama"}[spec.shape.style]
+    return {Peer.HUGGING_FACE: hugging_face, Peer.PLAIN: "plain PyTorch GPT"}[peer]
+
+
+def row_name(spec: BenchSpec, contestant: str) -> str:
+    """The name of the row of a method, or of a peer."""
+    return peer_name(spec, Peer(contestant)) if contestant in list(Peer) else contestant
+
+
 def specs_of(request: BenchRequest) -> tuple[BenchSpec, ...]:
     """Every question for every size; fine-tuning for one size, BERT-base unless another is given by number.
 

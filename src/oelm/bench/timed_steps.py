@@ -6,10 +6,10 @@ from oelm.base.runtime import Runtime
 from oelm.bench.bench_record import Peak, Row, StepBench
 from oelm.bench.contestant import Contestant
 from oelm.bench.device_peak import MatrixProduct, runtime_peak
-from oelm.bench.line_up import line_up, reference_row
+from oelm.bench.line_up import line_up
 from oelm.bench.memory import how_measured, peak_of
 from oelm.bench.rounds import Emit, Timed, interleave
-from oelm.bench.spec import BenchSpec
+from oelm.bench.spec import BenchSpec, row_name
 from oelm.bench.statistics import ratio_of
 from oelm.bench.useful import formula, timed_tokens, useful_flops
 
@@ -47,7 +47,7 @@ def _memory(spec: BenchSpec, name: str, emit: Emit) -> int | None:
 def _row(
     spec: BenchSpec, name: str, contestants: dict[str, Contestant], timed: Timed, peak: Peak, peak_bytes: int | None
 ) -> Row:
-    reference = reference_row(spec)
+    reference = row_name(spec, spec.reference)
     flops, reference_flops = contestants[name].flops, contestants[reference].flops
     middle = median(timed.rounds[name])
     return Row(

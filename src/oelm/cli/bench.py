@@ -91,10 +91,13 @@ def _measure(request: BenchRequest, out: Path | None, output: BenchFormat, plots
 
 
 def _show(records: list[Path], reference: str | None, output: BenchFormat, plots: Path | None) -> None:
-    from oelm.bench.show import read_record, relative_to
+    from oelm.bench.show import read_record, relative_to, require_contestant
 
-    for path in records:
-        record = read_record(path)
+    found = [(path, read_record(path)) for path in records]
+    if reference:
+        for path, record in found:
+            require_contestant(record, reference, path)
+    for path, record in found:
         _print(relative_to(record, reference) if reference else record, output, plots, path.stem)
 
 

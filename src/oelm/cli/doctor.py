@@ -16,12 +16,13 @@ from oelm.config.settings import parse
 if TYPE_CHECKING:
     from oelm.config.doctor_record import DoctorRecord
 
-_SHIPPED = "experiments/*/*.yaml"
 _COLOURS = {"works": "green", "not here": "dim", "failed": "bold red"}
 
 
 def doctor(
-    studies: Annotated[list[Path] | None, Argument(help=f"Studies to predict. \\[default: {_SHIPPED}]")] = None,
+    studies: Annotated[
+        list[Path] | None, Argument(help="Studies to predict. \\[default: all that `oelm experiment list` shows]")
+    ] = None,
     out: Annotated[Path, Option(help="The record: send it to us with a question.")] = Path("doctor.json"),
     device: Annotated[str, Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
     show: Annotated[bool, Option("--show", help="Print the record that --out names; nothing is run.")] = False,
@@ -32,26 +33,34 @@ def doctor(
     """
     from oelm.config.doctor_record import DoctorRecord
 
-    if show:
-        record = parse(DoctorRecord, read_json(out), str(out))
-    else:
-        record = _examined(studies or sorted(Path().glob(_SHIPPED)), device, out)
+    record = parse(DoctorRecord, read_json(out), str(out)) if show else _examined(_chosen(studies), device, out)
     _print(record, Console())
     if not record.studies:
-        Console().print(f"no hours: there is no study here ({_SHIPPED}); name some", highlight=False, soft_wrap=True)
+        missing = "study" if record.speeds else "speed"
+        Console().print(f"no hours: the record has no {missing}", highlight=False, soft_wrap=True)
     if not show:
         Console().print(f"record: {out}", highlight=False, soft_wrap=True)
     if record.failed:
         raise Exit(1)
 
 
+def _chosen(studies: list[Path] | None) -> list[Path]:
+    """The files of the studies that are asked for, by path or by the name of a shipped one; else of all shipped."""
+    from oelm.experiments.shipped import shipped_studies, study_path
+
+    found = [study_path(given) for given in studies] if studies else list(shipped_studies().values())
+    missing = [str(path) for path in found if not path.is_file()]
+    if missing:
+        raise ConfigError(
+            f"there is no study {missing[0]}", "check the path, or take a name from `oelm experiment list`"
+        )
+    return found
+
+
 def _examined(studies: list[Path], device: str, out: Path) -> "DoctorRecord":
     from oelm.experiments.doctor import examine
     from oelm.train.stopping import Interrupted
 
-    missing = [str(path) for path in studies if not path.is_file()]
-    if missing:
-        raise ConfigError(f"there is no study {missing[0]}", "check the path")
     ready_to_write(out)  # what cannot be written is refused before it is measured
     try:
         with Console(stderr=True).status("looking at the machine") as status:

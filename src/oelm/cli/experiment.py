@@ -171,8 +171,7 @@ def logs(
     from oelm.experiments.run_status import log_lines
     from oelm.train.folder import RunFolder
 
-    ((study_file, out),) = _studies([file], out_dir, settings)
-    folder = _one_run(_planned(study_file, out, None), name).folder
+    folder = _one_run(_planned(*_one_study(file, out_dir, settings), None), name).folder
     log = RunFolder(folder).console_file
     if not log.is_file():
         raise CheckpointError(f"{folder.name} has not been started", "see `oelm experiment status`")
@@ -186,7 +185,7 @@ def attach(file: OneFile, out_dir: OutDir = None, settings: Set = None) -> None:
     from oelm.experiments.detached import last_log
     from oelm.experiments.run_status import log_lines
 
-    ((_, out),) = _studies([file], out_dir, settings)
+    _, out = _one_study(file, out_dir, settings)
     log = last_log(out)
     try:
         _print_lines(log_lines(log, _ATTACHED_LINES, lambda: is_locked(log)))
@@ -196,7 +195,7 @@ def attach(file: OneFile, out_dir: OutDir = None, settings: Set = None) -> None:
 
 @experiment.command()
 def stop(
-    file: OneFile,
+    file: Annotated[Path, Argument(metavar="FILE", help="A study, or a folder of them: all are stopped.")],
     name: Annotated[str | None, Argument(metavar="[RUN]", help="One run. Without it, the whole study.")] = None,
     out_dir: OutDir = None,
     settings: Set = None,
@@ -206,21 +205,26 @@ def stop(
     from oelm.experiments.launchers import stop_in_queue
     from oelm.experiments.ownership import stop_run, stop_study
 
-    ((study_file, out),) = _studies([file], out_dir, settings)
-    planned, console = _planned(study_file, out, None), Console()
+    console = Console()
     if name is not None:
-        chosen = _one_run(planned, name)
+        chosen = _one_run(_planned(*_one_study(file, out_dir, settings), None), name)
         asked = stop_run(chosen.folder) or bool(stop_in_queue([chosen.folder]))
         console.print(f"{chosen.name}: {'asked to save and end' if asked else 'is not running'}")
         raise typer.Exit(0 if asked else 1)
-    folders = [each.folder for each in planned.runs]
-    if not out.is_dir():
-        console.print(f"nothing to stop: there is no {out}", highlight=False, soft_wrap=True)
+    plans = {out: _planned(study_file, out, None) for study_file, out in _studies([file], out_dir, settings)}
+    still: list[Path] = []
+    for out, planned in plans.items():  # in the order of `run`, which has no folder yet for those that come later
+        if out.is_dir():
+            folders = [each.folder for each in planned.runs]
+            stop_in_queue(folders)
+            still += stop_study(folders, out, wait_seconds=wait)
+    if not any(out.is_dir() for out in plans):
+        absent = " and no ".join(map(str, plans))
+        console.print(f"nothing to stop: there is no {absent}", highlight=False, soft_wrap=True)
         raise typer.Exit(1)
-    stop_in_queue(folders)
-    still = stop_study(folders, out, wait_seconds=wait)
     if still:
-        console.print(f"still running: {', '.join(each.name for each in still)}", highlight=False)
+        names = [str(each) if len(plans) > 1 else each.name for each in still]
+        console.print(f"still running: {', '.join(names)}", highlight=False)
         raise typer.Exit(1)
     console.print("stopped; `oelm experiment run` goes on", highlight=False)
 
@@ -299,6 +303,15 @@ def _studies(
     return [(study, out_dir or RUNS / study.name) for study in studies]
 
 
+def _one_study(file: Path, out_dir: Path | None, settings: Sequence[str] | None) -> tuple["StudyFile", Path]:
+    """The only study of a file or folder."""
+    first, *others = _studies([file], out_dir, settings)
+    if others:
+        names = ", ".join(str(study.path) for study, _ in (first, *others))
+        raise ConfigError(f"{file} holds {len(others) + 1} studies, and this is for one", f"give one of: {names}")
+    return first
+
+
 def _planned(file: "StudyFile", out: Path, only: Sequence[str] | None) -> "StudyPlan":
     from oelm.experiments.study_plan import plan_study
 
@@ -372,15 +385,20 @@ def _runs(plan: "StudyPlan") -> str:
 
 def _costs(plan: "StudyPlan", tflops: float | None) -> str:
     from oelm.config.model import GPTConfig
-    from oelm.experiments.study_plan import estimated_seconds, matmul_flops_per_second
+    from oelm.config.run import Precision
+    from oelm.experiments.study_plan import estimated_seconds, matmul_flops_per_second, measured_precision
     from oelm.experiments.tables import written_bytes, written_seconds
 
     disk = "" if plan.disk_bytes is None else f"; disk up to {written_bytes(plan.disk_bytes)}"
-    model = plan.rows[0].config.model
+    model, precision = plan.rows[0].config.model, plan.rows[0].config.train.precision
     if plan.flops is None or not isinstance(model, GPTConfig):
         return f"FLOPs and time are known once the model is here{disk}"
-    speed = tflops * 1e12 if tflops else matmul_flops_per_second(model.width)
-    where = f"at {speed / 1e12:.3g} TFLOP/s of matrix products{'' if tflops else ', measured on this machine'}"
+    if tflops:
+        speed, how = tflops * 1e12, ""
+    else:
+        speed, measured = matmul_flops_per_second(model.width, precision), measured_precision(precision)
+        how = f", measured on this machine{'' if measured is Precision.FLOAT32 else f' in {measured.value}'}"
+    where = f"at {speed / 1e12:.3g} TFLOP/s of matrix products{how}"
     seconds = written_seconds(estimated_seconds(plan.flops, speed))
     return f"to do: {plan.flops:.3g} FLOPs, about {seconds} {where} and half of it reached{disk}"
 

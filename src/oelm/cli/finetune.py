@@ -1,10 +1,12 @@
 """`oelm finetune`: a pre-trained model, or our GPT, on labelled text."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
 from typer import Context
 
+from oelm.base.console import Console
 from oelm.base.errors import ConfigError
 from oelm.cli.locations import RUNS, TOKENS
 from oelm.cli.options import Checkpoint, given_parameters, panel, precision_of
@@ -72,7 +74,7 @@ def finetune(
     seed: Annotated[int, _run("Head, batches and drawn projections.")] = _default("seed"),
     out_dir: Annotated[Path | None, _run("The run's folder. \\[default: runs/TASK/MODEL/METHOD-seedN]")] = None,
     resume: Annotated[bool, _run("Continue from the last checkpoint if there is one.", "--resume")] = False,
-    device: Annotated[str, _run("auto, cpu, cuda or cuda:N.")] = _default("device"),
+    device: Annotated[str, _run("auto, cpu, cuda, cuda:N or mps.")] = _default("device"),
     bf16: Annotated[bool, _run("bf16 mixed precision.", "--bf16")] = False,
     fp16: Annotated[bool, _run("float16 mixed precision with a loss scale.", "--fp16", "--use-amp")] = False,
     compile: Annotated[bool, _run("torch.compile the model.", "--compile")] = False,  # noqa: A002 (the flag's name)
@@ -134,8 +136,11 @@ def _refuse_contradictions(given: set[str], model: str, task: str | None) -> Non
 
 
 def _token_folder(data: str | None, model: str, revision: str | None) -> Path:
-    """The token files themselves, or those made now, beside others, from text with the model's tokenizer."""
-    from oelm.data.prepare import prepare
+    """The token files themselves, or those made now, beside others, from text with the model's tokenizer.
+
+    Under torchrun by one of the processes; the others wait.
+    """
+    from oelm.data.prepare import prepare_in_turn
     from oelm.data.prepare_request import PrepareRequest
     from oelm.data.tokens import MANIFEST_FILE
     from oelm.surgery.model_folder import model_folder
@@ -147,7 +152,8 @@ def _token_folder(data: str | None, model: str, revision: str | None) -> Path:
     tokenizer = model_folder(model, revision) / "tokenizer.json"
     folder = TOKENS / f"{Path(data).name.split('.')[0]}-{Path(model).name}"
     source = {"kind": "files", "paths": [data]}
-    prepare(parse(PrepareRequest, {"source": source, "tokenizer_files": (str(tokenizer),)}, "--data"), folder)
+    request = parse(PrepareRequest, {"source": source, "tokenizer_files": (str(tokenizer),)}, "--data")
+    prepare_in_turn(request, folder, partial(Console(stderr=True).print, highlight=False))
     return folder
 
 

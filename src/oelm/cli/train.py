@@ -36,7 +36,7 @@ def train(
     resume: Annotated[bool, _run("Continue from the last checkpoint if there is one.", "--resume")] = False,
     config: Annotated[Path | None, _run("A resolved config.yaml instead of all other settings.")] = None,
     seed: Annotated[int, _run("Weights and batches; equal seeds pair the arms.")] = _DEFAULT.seed,
-    device: Annotated[str, _run("auto, cpu, cuda or cuda:N.")] = _DEFAULT.device,
+    device: Annotated[str, _run("auto, cpu, cuda, cuda:N or mps.")] = _DEFAULT.device,
     bf16: Annotated[bool, _run("bf16 mixed precision.", "--bf16")] = False,
     fp16: Annotated[bool, _run("float16 mixed precision with a loss scale.", "--fp16", "--use-amp")] = False,
     compile: Annotated[bool, _run("torch.compile the model.", "--compile")] = False,  # noqa: A002 (the flag's name)

@@ -73,7 +73,7 @@ class TrainRequest(RunRequest):
     vocabulary: Count | None = None
     seq_len: Count = 256
     lr: float = 1e-3
-    min_lr: float = 0.0
+    min_lr: Annotated[float, Field(ge=0)] = 0.0
     warmup_steps: Annotated[int, Field(ge=0)] | None = None
     weight_decay: float = 0.1
     beta2: float = 0.95
@@ -196,6 +196,11 @@ def resolve_on(request: TrainRequest, vocabulary: int, data: DataConfig | Probe)
     Checkpoints: with every validation.
     """
     steps, warmup = request.steps, request.warmup_steps
+    if request.min_lr > request.lr > 0:
+        raise ConfigError(
+            f"min_lr {request.min_lr:g} is above lr {request.lr:g}, and the schedule falls from lr to min_lr",
+            "lower min_lr, or raise lr",
+        )
     return _run_config(
         request,
         model=model_config(request, vocabulary),

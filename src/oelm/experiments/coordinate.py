@@ -23,7 +23,7 @@ from oelm.base.files import make_folder
 from oelm.config.yaml_file import write_yaml
 from oelm.experiments.launcher import Job, JobState, Launcher
 from oelm.experiments.matrix import StudyRun
-from oelm.experiments.ownership import Claim, is_claimed, read_note
+from oelm.experiments.ownership import Claim, is_claimed, is_starting_up, read_note
 from oelm.experiments.run_status import Status, Traces, how_it_ended, last_lines, status_of, traces
 from oelm.experiments.runs_display import RunsDisplay
 from oelm.train.folder import RunFolder, stop_request
@@ -73,12 +73,13 @@ def bring_to_records(
         coordinator = _Coordinator(runs, launcher, display, at_once=at_once, keep_checkpoints=keep_checkpoints)
         with coordinator.ended_together():
             while coordinator.is_open:
-                _stop_if_asked(stop, out)
+                stop_if_asked(stop, out)
                 coordinator.turn()
     return coordinator.outcome()
 
 
-def _stop_if_asked(stop: StopRequest, out: Path) -> None:
+def stop_if_asked(stop: StopRequest, out: Path) -> None:
+    """By a signal, or by `oelm experiment stop`."""
     if stop.signal is not None:
         raise Stopped(stop.signal)
     if stop_request(out).is_file():
@@ -205,7 +206,10 @@ class _Coordinator:
         note = read_note(run.folder)
         if note is None or note.job is None or note.ended_at is not None or note.launcher != self._launcher.name:
             return False
-        return self._launcher.state(Job(note.job, note.device or "")) is not JobState.ENDED
+        state = self._launcher.state(Job(note.job, note.device or ""))
+        if state is JobState.ELSEWHERE:  # its machine may be gone for good, and would be waited for for ever
+            return is_starting_up(run.folder, note)
+        return state is not JobState.ENDED
 
     def _submit(self, runs: Sequence[StudyRun]) -> list[_Submitted]:
         """Claim the runs and submit them together; those that another coordinator has claimed first are left out."""

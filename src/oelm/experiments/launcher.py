@@ -36,6 +36,8 @@ class JobState(StrEnum):
     ENDED = "ended"
     UNKNOWN = "unknown"
     """Not known at the moment: wait and ask again. It says nothing about the run."""
+    ELSEWHERE = "elsewhere"
+    """On another machine, which cannot be asked: the heartbeats in the run's folder have to say it."""
 
 
 class Launcher(Protocol):
@@ -47,6 +49,8 @@ class Launcher(Protocol):
     """What it starts runs on, in one line."""
     together: int
     """How many runs it takes in one submission."""
+    device_of_ours: str
+    """For what the coordinator itself computes: `cpu` where runs are put on CPUs, else `auto`."""
 
     def refuse(self, processes: int) -> None:
         """Raise if there will never be room for a run of so many processes."""

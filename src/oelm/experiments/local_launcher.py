@@ -115,6 +115,7 @@ class LocalLauncher:
         self._slots = slots
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self.description = slots.description
+        self.device_of_ours = "cpu" if isinstance(slots, CpuSlots) else "auto"
 
     def refuse(self, processes: int) -> None:
         """More processes than this machine has GPUs would wait forever."""
@@ -181,10 +182,10 @@ def process_id(pid: int) -> str:
 
 
 def process_state(job_id: str) -> JobState:
-    """Whether the process named by `process_id` is running; unknown if it is on another machine."""
+    """Whether the process named by `process_id` is running, if it is on this machine."""
     host, pid, birth = job_id.rsplit("/", 2)
     if host != socket.gethostname():
-        return JobState.UNKNOWN
+        return JobState.ELSEWHERE
     return JobState.ALIVE if birth and _birth(int(pid)) == birth else JobState.ENDED
 
 

@@ -4,7 +4,8 @@
     worker:      locks run.lock while it trains; heartbeat in state.json
 
 On one machine the locks decide: they die with their holders. Between machines whose file system does not share locks,
-the heartbeats decide: one from elsewhere counts for a minute.
+the heartbeats decide: one from elsewhere counts for a minute. A worker has none before it has read its data and model:
+if its coordinator dies until then, it is given ten minutes.
 """
 
 import os
@@ -25,6 +26,8 @@ from oelm.train.folder import RunFolder, stop_request
 BEAT_SECONDS = 10.0
 STALE_SECONDS = 60.0
 """A heartbeat older than this counts as dead; clocks of different machines must agree to well within this."""
+START_UP_SECONDS = 600.0
+"""How long a worker on another machine may take from its submission to its first heartbeat."""
 
 _POLL_SECONDS = 0.2
 _FOR_COORDINATORS_SECONDS = 5.0
@@ -125,6 +128,17 @@ def is_claimed(folder: Path) -> bool:
 def is_training(folder: Path) -> bool:
     """Whether a worker has begun, and lives."""
     return is_locked(RunFolder(folder).lock_file) or _worker_beats_elsewhere(folder)
+
+
+def is_starting_up(folder: Path, note: ClaimNote) -> bool:
+    """Whether a worker elsewhere may still come up, which nobody beats for: it was submitted before the note's beat.
+
+    A state that is younger than the note is its own: it has come up, and its heartbeats or its end speak for it.
+    """
+    state = last_state(folder)
+    if state is not None and state.heartbeat_at > note.beat_at:
+        return False
+    return time.time() - note.beat_at < START_UP_SECONDS
 
 
 def left_behind(folder: Path) -> ClaimNote | None:

@@ -30,6 +30,7 @@ class RayLauncher:
 
     name = "ray"
     together = 1
+    device_of_ours = "auto"
 
     def __init__(self, resources: Resources) -> None:
         self._ray = _started_ray()

@@ -1,7 +1,6 @@
 """From a request to the complete config: data and model are read, or, for a plan, taken as far as they are known."""
 
-import time
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import assert_never
 
@@ -38,7 +37,7 @@ from oelm.data.generated_examples import PLOT_NAMES, TRAIN_EXAMPLES
 from oelm.data.labelled import label_names, read_table, split_training
 from oelm.data.labelled_hub import LABELLED_SETS, known_set
 from oelm.data.labelled_sets import answers_of, fixed_source, read_labelled, tokenizer_part
-from oelm.data.prepare import BusyFolderError, prepare
+from oelm.data.prepare import prepare_in_turn
 from oelm.data.prepare_request import PrepareRequest
 from oelm.data.tokenizer import load_tokenizer
 from oelm.data.tokens import MANIFEST_FILE, TOKENIZER_FILE, read_manifest
@@ -54,7 +53,6 @@ NOT_YET = "not prepared yet"
 _DEFAULT_METHOD = "oelm"
 _DEFAULT_PRETRAINED_METHOD = "keep"
 _BYTES_VOCABULARY = 257
-_BUSY_SECONDS = 2.0
 _UNKNOWN_CLASSES = ("0", "1")
 
 _Parts = tuple[ModelConfig, Method, LabelledData] | tuple[ModelConfig, Method, DataConfig, int]
@@ -112,23 +110,10 @@ def _token_folder(data: StudyData, folder: Path, console: Console) -> Path | Non
         case PreparedTokens(tokens=tokens):
             return Path(tokens)
         case PrepareRequest():
-            return _prepared(data, folder, console)
+            prepare_in_turn(data, folder, partial(console.print, highlight=False))
+            return folder
         case _:
             return None
-
-
-def _prepared(request: PrepareRequest, folder: Path, console: Console) -> Path:
-    said = False
-    while True:
-        try:
-            prepare(request, folder)
-        except BusyFolderError:
-            if not said:
-                console.print(f"{folder}: another process is preparing it; waiting", highlight=False)
-            said = True
-            time.sleep(_BUSY_SECONDS)
-        else:
-            return folder
 
 
 def _vocabulary(request: PrepareRequest) -> int:

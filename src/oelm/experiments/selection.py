@@ -9,7 +9,7 @@ from pathlib import Path
 
 from oelm.base.errors import CheckpointError
 from oelm.base.files import write_text
-from oelm.config.rate_choice import best_place, choose, rounded
+from oelm.config.rate_choice import best_place, choose
 from oelm.config.settings import Settings
 from oelm.config.study_role import Choice, Trial
 from oelm.experiments.matrix import StudyRun, StudyRuns, chosen_by, main_measure
@@ -76,8 +76,8 @@ def _beyond(plan: TuningPlan, own: Sequence[StudyRun]) -> float | None:
     trials = _trials(own, plan)
     best = best_place(trials, main_measure(own[0].config))
     if best == 0:
-        return rounded(trials[0].lr / plan.factor)
-    return rounded(trials[-1].lr * plan.factor) if best == len(trials) - 1 else None
+        return plan.below(trials[0].lr)
+    return plan.above(trials[-1].lr) if best == len(trials) - 1 else None
 
 
 def _by_cell(runs: Sequence[StudyRun]) -> Mapping[str, list[StudyRun]]:

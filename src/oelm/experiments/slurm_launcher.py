@@ -35,6 +35,7 @@ class SlurmLauncher:
 
     name = "slurm"
     together = AT_ONCE
+    device_of_ours = "auto"
 
     def __init__(self, resources: Resources) -> None:
         missing = next((tool for tool in ("sbatch", "squeue", "scancel") if shutil.which(tool) is None), None)
@@ -171,7 +172,8 @@ def _options(runs: int, processes: int, resources: Resources) -> list[str]:
 def _start(processes: int, resources: Resources) -> str:
     """`exec`: SIGTERM, which SLURM sends to the script alone, must reach the run.
 
-    On several nodes srun stands between, which would kill its tasks at once: they are signalled through SLURM.
+    On several nodes srun stands between, which would kill its tasks at once: they are signalled through SLURM. By the
+    array's id and the task's: one task of an array has the array's id as SLURM_JOB_ID, and would signal all of them.
     """
     per_node = _per_node(processes, resources)
     if resources.nodes == 1:
@@ -179,7 +181,7 @@ def _start(processes: int, resources: Resources) -> str:
     port = "$((20000 + SLURM_JOB_ID % 12000))"
     meet = ["--nnodes", str(resources.nodes), "--rdzv-backend=c10d", "--rdzv-id=$SLURM_JOB_ID"]
     command = _command(worker_command("$folder", per_node, [*meet, f"--rdzv-endpoint=$(hostname):{port}"]))
-    return f"""trap 'scancel --signal=TERM "$SLURM_JOB_ID"' TERM
+    return f"""trap 'scancel --signal=TERM "${{SLURM_ARRAY_JOB_ID}}_${{SLURM_ARRAY_TASK_ID}}"' TERM
 srun --kill-on-bad-exit --cpus-per-task={resources.cpus * per_node} {command} &
 while ! wait $!; do
   kill -0 $! 2>/dev/null || exit 1

@@ -30,6 +30,7 @@ from oelm.config.evaluated import EvaluationRequest
 from oelm.config.labelled_data import GeneratedTask, HubTask, LocalTables
 from oelm.config.methods import parse_method
 from oelm.config.probe import Probe
+from oelm.config.rate_choice import rounded
 from oelm.config.request import FinetuneRequest, RunRequest, TokenText, TrainRequest
 from oelm.config.settings import Settings, located_error
 from oelm.config.yaml_file import YamlFile
@@ -127,6 +128,22 @@ class TuningPlan(Settings):
     def factor(self) -> float:
         """From one rate of a grid of equal factors to the next."""
         return float((self.grid[-1] / self.grid[0]) ** (1 / (len(self.grid) - 1)))
+
+    @property
+    def lowest(self) -> float:
+        """The lowest rate that may be tried: of the grid, or of its extensions. A refined one lies between two."""
+        lowest = self.grid[0]
+        for _ in range(self.extend):
+            lowest = self.below(lowest)
+        return lowest
+
+    def below(self, rate: float) -> float:
+        """The rate that extends a grid whose lowest is `rate`."""
+        return rounded(rate / self.factor)
+
+    def above(self, rate: float) -> float:
+        """The rate that extends a grid whose highest is `rate`."""
+        return rounded(rate * self.factor)
 
     @field_validator("grid")
     @classmethod
@@ -255,6 +272,23 @@ class Study(Settings):
     @model_validator(mode="after")
     def _settings_are_valid(self) -> Self:
         assert self.cells
+        return self
+
+    @model_validator(mode="after")
+    def _schedules_fall(self) -> Self:
+        """Here, because an extended grid would find out when half of the study has run."""
+        for cell in self.cells:
+            request = cell.request
+            if isinstance(request, FinetuneRequest):
+                continue
+            lowest = self.tuning.lowest if self.tuning else request.lr
+            if request.min_lr > lowest > 0:
+                shared, axes, *arms = self._settings()
+                own = (arms[self.arms.index(cell.arm)], axes, shared)
+                place = next(place for place, values in own if "min_lr" in values)
+                which = "the lowest rate that tuning may try" if self.tuning else "lr"
+                problem = f"{request.min_lr:g} is above {which}, {lowest:g}; lower it, or leave it out"
+                raise located_error((*place, "min_lr"), problem)
         return self
 
     @cached_property

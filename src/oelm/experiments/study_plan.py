@@ -10,7 +10,7 @@ from oelm.config.labelled_data import Answers, LabelledData
 from oelm.config.method import Method
 from oelm.config.model import GPTConfig, HuggingFaceModel
 from oelm.config.record import FlopCounts, WeightCounts
-from oelm.config.run import RunConfig
+from oelm.config.run import Precision, RunConfig
 from oelm.experiments.local_launcher import cores
 from oelm.experiments.matrix import StudyRun, StudyRuns
 from oelm.experiments.resolving import resolve_for_plan
@@ -81,19 +81,32 @@ def plan_study(file: StudyFile, out: Path, tokens: Path, only: Sequence[str] = (
     )
 
 
-def matmul_flops_per_second(width: int, seconds: float = 0.5) -> float:
+def measured_precision(precision: Precision) -> Precision:
+    """What the speed of runs in this precision is measured in: their own on a GPU, float32 on cores."""
+    import torch
+
+    return precision if torch.cuda.is_available() else Precision.FLOAT32
+
+
+def matmul_flops_per_second(width: int, precision: Precision = Precision.FLOAT32, seconds: float = 0.5) -> float:
     """How fast this machine multiplies matrices of a model's size, on its first GPU or on all its cores.
 
     A study is often planned while another one runs: cores are timed by what one thread computes in a second of its own.
     """
     import torch
 
+    from oelm.train.engine import autocast_type, weight_dtype
+
     on_gpu, threads, tokens = torch.cuda.is_available(), torch.get_num_threads(), 2048
     clock, places = (time.perf_counter, 1) if on_gpu else (time.thread_time, cores())
-    device = "cuda" if on_gpu else "cpu"
-    a, b = torch.randn(tokens, width, device=device), torch.randn(width, 4 * width, device=device)
+    device, measured = "cuda" if on_gpu else "cpu", measured_precision(precision)
+    dtype = autocast_type(measured) or weight_dtype(measured)
+    a, b = (torch.randn(*shape, device=device, dtype=dtype) for shape in ((tokens, width), (width, 4 * width)))
     torch.set_num_threads(1)
     try:
+        if on_gpu:  # the first product loads the library and chooses a kernel
+            a @ b
+            torch.cuda.synchronize()
         done, began = 0, clock()
         while clock() - began < seconds:
             for _ in range(10):

@@ -6,22 +6,32 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from oelm.config.labelled_data import GeneratedTask, HubTask, LocalTables
+from oelm.config.evaluated import EvaluationRequest
+from oelm.config.labelled_data import Columns, GeneratedTask, HubTask, LabelledFile, LocalTables
+from oelm.config.probe import Probe
 from oelm.config.request import FinetuneRequest, TrainRequest
 from oelm.data.prepare_request import PrepareRequest
 from oelm.data.sources import Files, Hub, Stories
+from oelm.experiments.resources import Resources
 from oelm.experiments.study import SET_BY_THE_STUDY, PreparedTokens, Study, StudyArm, TuningPlan
 
 _PARTS: dict[str, tuple[type[BaseModel], ...]] = {
     "The file": (Study,),
     "Arms": (StudyArm,),
     "Learning rates": (TuningPlan,),
-    "Data": (PrepareRequest, Stories, Files, Hub, PreparedTokens, LocalTables, HubTask, GeneratedTask),
+    "Data": (
+        *(PrepareRequest, Stories, Files, Hub, PreparedTokens),
+        *(LocalTables, LabelledFile, Columns, HubTask, GeneratedTask),
+        Probe,
+    ),
     "Settings of runs": (TrainRequest, FinetuneRequest),
+    "Questions to finished models": (EvaluationRequest,),
+    "Resources": (Resources,),
 }
 _HEADINGS = {
     TrainRequest: "`train:`, as the flags of `oelm train`",
     FinetuneRequest: "`finetune:`, as the flags of `oelm finetune`",
+    EvaluationRequest: "`evaluate:`, as the flags of `oelm eval`. What is asked, of every model alike.",
 }
 
 
@@ -61,7 +71,7 @@ def reference() -> str:
             lines += [_HEADINGS.get(model) or " ".join((inspect.getdoc(model) or "").split()), ""]
             lines += ["| key | what it takes | default | |", "|---|---|---|---|"]
             required = part.get("required", ())
-            lines += [_row(key, value, key in required) for key, value in part["properties"].items()]
+            lines += [_row(key, value, key in required, schema["$defs"]) for key, value in part["properties"].items()]
             lines.append("")
     return "\n".join(lines)
 
@@ -80,28 +90,30 @@ def field_docstrings(model: type[BaseModel]) -> dict[str, str]:
     return found
 
 
-def _row(key: str, value: dict[str, Any], required: bool) -> str:
+def _row(key: str, value: dict[str, Any], required: bool, definitions: dict[str, Any]) -> str:
     default = "needed" if required else _plain(value.get("default"))
     meaning = value.get("description", "")
-    return f"| `{key}` | {_type(value)} | {default} | {meaning} |".replace("<|endoftext|>", "`<\\|endoftext\\|>`")
+    row = f"| `{key}` | {_type(value, definitions)} | {default} | {meaning} |"
+    return row.replace("<|endoftext|>", "`<\\|endoftext\\|>`")
 
 
 def _plain(value: Any) -> str:
-    return "" if value is None else f"`{value}`" if value != "<|endoftext|>" else value
+    return "" if value in (None, "") else f"`{value}`" if value != "<|endoftext|>" else value
 
 
-def _type(value: dict[str, Any]) -> str:
-    """`integer`, `list of number`, `bpe, bytes or gpt2`."""
+def _type(value: dict[str, Any], definitions: dict[str, Any]) -> str:
+    """`integer`, `list of number`, the values of a choice, or the name of what has a table of its own."""
     for several in ("anyOf", "oneOf"):
         if several in value:
-            kinds = dict.fromkeys(_type(each) for each in value[several] if each.get("type") != "null")
+            kinds = dict.fromkeys(_type(each, definitions) for each in value[several] if each.get("type") != "null")
             return " or ".join(kinds)
     if "$ref" in value:
-        return str(value["$ref"]).rsplit("/", 1)[1]
+        name = str(value["$ref"]).rsplit("/", 1)[1]
+        return _type(definitions[name], definitions) if "enum" in definitions[name] else name
     if "const" in value:
         return f"`{value['const']}`"
     if "enum" in value:
         return ", ".join(f"`{each}`" for each in value["enum"])
     if value.get("type") == "array":
-        return f"list of {_type(value.get('items', {}))}"
+        return f"list of {_type(value.get('items', {}), definitions)}"
     return str(value.get("type", "any"))
