@@ -1,5 +1,6 @@
 """`oelm eval` on runs and on what transformers reads: one answer, one file, and no silent mixing."""
 
+import gzip
 import json
 import math
 import shutil
@@ -7,10 +8,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 from oelm.base.errors import CheckpointError, ConfigError, DataError
+from oelm.cli.main import command_line
 from oelm.config.evaluated import EVALUATION_FILE, EvaluationFile, EvaluationRequest, Suite
 from oelm.config.run import Precision
+from oelm.experiments import evaluated_model
+from oelm.experiments.ask_models import as_options
 from oelm.experiments.evaluated_model import evaluate_models, is_answered, open_model, unfinished_steps
 from oelm.experiments.study import Study
 from oelm.experiments.trained_run import export_run
@@ -37,7 +42,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def asked(*sources: Path | str, out: Path | None = None, **request: object) -> list[EvaluationFile]:
     wanted = EvaluationRequest.model_validate(request)
-    return [found for found, _ in evaluate_models([str(each) for each in sources], wanted, CPU, "last", out)]
+    return [found for found, _ in evaluate_models([str(each) for each in sources], wanted, CPU, out)]
 
 
 def figures(found: EvaluationFile) -> dict[str, float]:
@@ -52,6 +57,36 @@ def test_with_a_whole_stride_it_is_the_runs_own_validation(runs: dict[str, Path]
     assert figures(found)["text_loss"] == pytest.approx(record["result"]["loss"], rel=1e-9)
     assert figures(found)["text_perplexity"] == pytest.approx(math.exp(record["result"]["loss"]), rel=1e-9)
     assert figures(found)["text_bits_per_byte"] == pytest.approx(record["result"]["measures"]["bits_per_byte"])
+
+
+def test_a_run_is_asked_about_its_own_half(tmp_path: Path) -> None:
+    """Not about the documents on which its learning rate was chosen."""
+    config = tiny_config("oelm", validation_sequences=10_000)
+    on_second = config.model_copy(update={"train": config.train.model_copy(update={"validation_half": "second"})})
+    own = trained(on_second, tmp_path / "run")
+    (found,) = asked(tmp_path / "run", stride=16)
+    assert found.results[0].settings["half"] == found.requests[0].half == "second"
+    assert figures(found)["text_loss"] == pytest.approx(own.loss, rel=1e-3)
+    assert is_answered(tmp_path / "run", EvaluationRequest(stride=16))
+    (other,) = asked(tmp_path / "run", stride=16, half="first")
+    (whole,) = asked(tmp_path / "run", stride=16, texts=(str(tokens()),))
+    halves = [(each.results[0].count, figures(each)["text_loss"]) for each in (found, other)]
+    mean = sum(count * loss for count, loss in halves) / sum(count for count, _ in halves)
+    assert figures(whole)["text_loss"] == pytest.approx(mean, rel=1e-3)
+    assert own.loss != pytest.approx(halves[1][1], rel=1e-3), "the other half"
+    assert "half" not in whole.results[0].settings
+
+
+def test_data_that_have_changed_are_not_its_own(tmp_path: Path) -> None:
+    data = tmp_path / "tokens"
+    shutil.copytree(tokens(), data)
+    config = tiny_config("oelm")
+    trained(config.model_copy(update={"data": config.data.model_copy(update={"folder": str(data)})}), tmp_path / "run")
+    manifest = json.loads((data / "manifest.json").read_text())
+    manifest["valid"]["sha256"] = "0" * 64
+    (data / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(DataError, match="has changed since this run was configured"):
+        asked(tmp_path / "run")
 
 
 def open_tokens() -> bytes:
@@ -106,6 +141,27 @@ def test_a_second_evaluation_adds_to_the_first(runs: dict[str, Path], tmp_path: 
     asked(runs["oelm-core"], out=tmp_path)
     written = EvaluationFile.model_validate_json((tmp_path / EVALUATION_FILE).read_text())
     assert [result.suite for result in written.results] == [Suite.LIKELIHOOD]
+
+
+def test_last_and_best_are_both_kept(runs: dict[str, Path], tmp_path: Path) -> None:
+    for checkpoint in ("last", "best"):
+        asked(runs["baseline"], out=tmp_path, checkpoint=checkpoint, suites=("attention",))
+    written = EvaluationFile.model_validate_json((tmp_path / EVALUATION_FILE).read_text())
+    assert [result.evaluation.checkpoint for result in written.results] == ["last", "best"]
+
+
+def test_two_sets_of_one_name_are_refused(runs: dict[str, Path], tmp_path: Path) -> None:
+    files = [tmp_path / folder / "some.txt" for folder in "ab"]
+    for file in files:
+        file.parent.mkdir()
+        file.write_text("the cat sees a red house.")
+    with pytest.raises(ConfigError, match=r"two sets are called 'some'.*different names"):
+        asked(runs["baseline"], texts=tuple(map(str, files)))
+    valid, test = tmp_path / "wiki.valid.txt", tmp_path / "wiki.test.txt.gz"
+    valid.write_text("the cat sees a red house.")
+    test.write_bytes(gzip.compress(b"it runs home."))
+    (found,) = asked(runs["baseline"], out=tmp_path, texts=(str(valid), str(test)))
+    assert [result.evaluation.name for result in found.results] == ["wiki.valid", "wiki.test"]
 
 
 def test_an_answer_keeps_the_environment_that_gave_it(
@@ -182,6 +238,13 @@ def test_answers_are_compared_as_measures(asked_runs: Path) -> None:
     assert "right choices" in page
 
 
+def test_answers_to_different_questions_are_not_compared(asked_runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(asked_runs, tmp_path / "runs")
+    asked(tmp_path / "runs/oelm-1", stride=1)
+    with pytest.raises(ConfigError, match=r"not asked the same about toy \(window 16, stride .*ask all of them again"):
+        build_report(load_records([tmp_path / "runs"]))
+
+
 def test_a_file_of_another_run_is_refused(asked_runs: Path, tmp_path: Path) -> None:
     for name, source in (("record.json", "baseline-0"), (EVALUATION_FILE, "baseline-1")):
         (tmp_path / name).write_bytes((asked_runs / source / name).read_bytes())
@@ -207,7 +270,8 @@ def test_what_a_run_was_asked_before_its_end_is_not_taken_for_its_result(tmp_pat
     (late,) = asked(run)
     assert (late.results[0].evaluation.step, unfinished_steps(run / EVALUATION_FILE)) == (20, None)
     assert is_answered(run, EvaluationRequest())
-    assert load_records([run])[0].evaluations == (late.results[0].evaluation,)
+    (taken,) = load_records([run])[0].evaluations
+    assert (taken.measures, taken.step) == (figures(late), 20)
     assert figures(late) != figures(early)
 
 
@@ -216,6 +280,24 @@ def test_what_was_asked_is_known(asked_runs: Path) -> None:
     assert is_answered(run, EvaluationRequest(suites=("likelihood", "choices"), items=(items,)))
     assert not is_answered(run, EvaluationRequest())
     assert not is_answered(run, EvaluationRequest(suites=("likelihood", "choices"), items=(items,), stride=3))
+    best = EvaluationRequest(suites=("likelihood", "choices"), items=(items,), checkpoint="best")
+    assert not is_answered(run, best)
+
+
+def test_a_request_as_options_is_the_same_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a study asks in another process."""
+    values = {
+        "suites": ("likelihood", "choices", "harness"), "texts": ("a.txt", "b c.txt"), "items": ("x.jsonl", "y.jsonl"),
+        "half": "second", "checkpoint": "best", "window": 9, "stride": 3, "tasks": ("one", "two"), "task_folder": "t",
+        "sequences": 5, "judge": "j", "tokens": 7, "temperature": 0.5, "top_k": 3, "top_p": 0.9,
+        "repetition_penalty": 1.5, "seed": 4, "batch_size": 2, "most_tokens": 99,
+    }  # fmt: skip
+    assert values.keys() == EvaluationRequest.model_fields.keys()
+    wanted, found = EvaluationRequest.model_validate(values), list[EvaluationRequest]()
+    monkeypatch.setattr(evaluated_model, "evaluate_models", lambda _, request, *__: found.append(request) or ())
+    words = ["eval", "run", "--device", "cpu", *as_options(wanted)]
+    CliRunner().invoke(command_line(words), words, catch_exceptions=False)
+    assert found == [wanted]
 
 
 STUDY = {

@@ -44,6 +44,7 @@ def evaluate(
     ] = None,
     tasks: Annotated[str | None, _harness("Names of tasks, with commas between.")] = None,
     task_folder: Annotated[Path | None, _harness("Task files of your own instead of the harness's.")] = None,
+    half: Annotated[str | None, _likelihood("first or second, of the validation documents of a folder.")] = None,
     window: Annotated[int | None, _likelihood("Tokens at once. \\[default: the whole context]")] = None,
     stride: Annotated[int | None, _likelihood("By how much it moves on. \\[default: half a window]")] = None,
     sequences: Annotated[int, _drawn("Of each probe; texts to generate.")] = _DEFAULT.sequences,
@@ -63,10 +64,10 @@ def evaluate(
 
     given = {name: value for name, value in locals().items() if name in EvaluationRequest.model_fields}
     lists = {"suites": _named(suite), "texts": tuple(text or ()), "items": tuple(items or ()), "tasks": _named(tasks)}
-    folder = None if task_folder is None else str(task_folder)
-    request = parse(EvaluationRequest, {**given, **lists, "task_folder": folder}, "oelm eval")
+    others = {"task_folder": None if task_folder is None else str(task_folder), "checkpoint": checkpoint.value}
+    request = parse(EvaluationRequest, {**given, **lists, **others}, "oelm eval")
     console, done = Console(), []
-    for found, path in evaluate_models(models, request, choose_runtime(device), checkpoint.value, out):
+    for found, path in evaluate_models(models, request, choose_runtime(device), out):
         done.append(found)
         _print_parts(found, console)
         console.print(f"written: {path}", highlight=False, soft_wrap=True)

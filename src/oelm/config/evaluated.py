@@ -36,7 +36,11 @@ class EvaluationRequest(Settings):
 
     suites: Annotated[tuple[Suite, ...], Field(min_length=1)] = (Suite.LIKELIHOOD,)
     texts: tuple[str, ...] = ()
-    """Files of text or folders of token files for `likelihood`; none: the validation text of the run itself."""
+    """Files of text or folders of token files for `likelihood`; none: what the run itself was validated on."""
+    half: Literal["first", "second"] | None = None
+    """Of the validation documents of a folder of token files; None: all, or what the run itself was validated on."""
+    checkpoint: Literal["last", "best"] = "last"
+    """Of a run: after the last step, or of the best validation."""
     items: tuple[str, ...] = ()
     """Files of JSON lines for `choices`; see `oelm.evaluate.items` for their forms."""
     window: Count | None = None
@@ -95,6 +99,9 @@ class Sample(Settings):
     text: str
 
 
+_FOUND = frozenset({"cut", "ties", "mean_tokens"})
+
+
 class SuiteResult(Settings):
     """One suite on one set. `evaluation` is what records and reports take up; the rest is for the reader."""
 
@@ -106,10 +113,17 @@ class SuiteResult(Settings):
     intervals: dict[str, tuple[float, float]] = Field(default_factory=dict)
     """95 %, over the set alone: what another sample of such text or items might have given this same model."""
     settings: dict[str, int | float | str] = Field(default_factory=dict)
+    """How it was asked, and with some suites (`_FOUND`) what was noticed on the way."""
     parts: tuple[Part, ...] = ()
     samples: tuple[Sample, ...] = ()
     environment: Environment | None = None
     """In which it was asked; None where that was not kept."""
+
+    @property
+    def question(self) -> str:
+        """How it was asked: models that were asked otherwise have other figures, whatever they are."""
+        asked = {name: value for name, value in self.settings.items() if name not in _FOUND}
+        return ", ".join(f"{name} {value}" for name, value in {**asked, "count": self.count}.items())
 
     def is_of_step(self, last: int) -> bool:
         """Whether it was asked of a checkpoint of a finished run: of the best one, or of that after the last step."""
@@ -134,7 +148,7 @@ class EvaluationFile(Settings):
     format: Literal[1] = 1
     model: str
     digest: str
-    """Of weights, settings and tokenizer."""
+    """Of the last weights, settings and tokenizer."""
     fingerprint: str | None = None
     """Of the run that it comes from; None for a model of other origin."""
     requests: tuple[EvaluationRequest, ...] = ()
@@ -165,7 +179,8 @@ class EvaluationFile(Settings):
             )
         results = [result for result in self.results if result.is_of_step(record.config.train.steps)]
         measures = dict.fromkeys((*record.declared, *(each for result in results for each in result.measures)))
-        rows = (*record.evaluations, *(result.evaluation for result in results))
+        answers = (result.evaluation.model_copy(update={"question": result.question}) for result in results)
+        rows = (*record.evaluations, *answers)
         return record.model_copy(update={"measures": tuple(measures), "evaluations": rows})
 
 

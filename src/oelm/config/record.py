@@ -93,7 +93,7 @@ class BadStepEvent(Settings):
     reason: str
     action: BadSteps
     batch: str
-    """SHA-256 of the leading process's tokens of this step, which follow from seed and step."""
+    """SHA-256 of the whole batch of this step, which follows from seed and step."""
 
 
 Event = Annotated[StepEvent | ValidationEvent | FreezeEvent | BadStepEvent, Field(discriminator="event")]
@@ -284,8 +284,10 @@ class Result(GrownSettings):
     """None in records from before it was kept, and where the validation set is no text of several documents."""
 
 
-class Evaluation(Settings):
+class Evaluation(GrownSettings):
     """An evaluation set, read once after the last step, with the last or the best checkpoint."""
+
+    later: ClassVar[frozenset[str]] = frozenset({"question"})
 
     name: str
     checkpoint: Literal["last", "best"]
@@ -295,6 +297,8 @@ class Evaluation(Settings):
     """The class predicted for each example, in the order of the set, with spaces between: one line of the record.
     Empty where only the accuracy was reported; likewise `labels`."""
     labels: str
+    question: str = ""
+    """How `oelm eval` asked; empty for a run's own evaluation sets."""
 
 
 class Environment(Settings):

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from oelm.base.errors import DataError
 from oelm.base.streams import stream_seed
 from oelm.data.text_blocks import block_ends
+from oelm.data.tokens import TokenFolder
 
 Tokens = npt.NDArray[np.unsignedinteger[Any]]
 Indices = npt.NDArray[np.int64]
@@ -70,6 +71,11 @@ def half_of(tokens: Tokens, half: Literal["first", "second"], end_of_text: int) 
     cut = next(_ends_of_documents(tokens, max(middle - 1, 0), end_of_text), len(tokens))
     cut = cut if cut < len(tokens) else middle
     return tokens[:cut] if half == "first" else tokens[cut:]
+
+
+def validated_tokens(data: TokenFolder, half: Literal["first", "second"] | None) -> Tokens:
+    """The tokens to validate on. Bits per byte of a half use the bytes per token of the whole split."""
+    return data.valid if half is None else half_of(data.valid, half, data.manifest.tokenizer.end_of_text)
 
 
 def _ends_of_documents(tokens: Tokens, start: int, end_of_text: int) -> Iterator[int]:

@@ -37,7 +37,7 @@ def file_pieces(path: Path, *, separator: str, text_field: str) -> Iterator[Piec
     if not path.is_file():
         raise DataError(f"there is no file {path}", "check the path")
     suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] in _COMPRESSED:
+    if suffixes and suffixes[-1] in COMPRESSED:
         suffixes.pop()
     match suffixes[-1:]:
         case [".parquet"]:
@@ -76,7 +76,7 @@ def _decode(path: Path, decoder: codecs.IncrementalDecoder, chunk: bytes, read: 
 
 def _byte_chunks(path: Path) -> Iterator[bytes]:
     """Decompressed bytes in chunks."""
-    chunks = _COMPRESSED.get(path.suffix.lower(), _plain)
+    chunks = COMPRESSED.get(path.suffix.lower(), _plain)
     most, read = _MOST_EXPANSION * path.stat().st_size + _FREE_BYTES, 0
     try:
         for chunk in chunks(path):
@@ -126,7 +126,7 @@ def _zstd(path: Path) -> Iterator[bytes]:
         raise EOFError("the file is cut off")
 
 
-_COMPRESSED: dict[str, ByteChunks] = {".gz": _gzip, ".xz": _xz, ".zst": _zstd}
+COMPRESSED: dict[str, ByteChunks] = {".gz": _gzip, ".xz": _xz, ".zst": _zstd}
 
 
 def file_lines(path: Path, *, keep_ends: bool = False) -> Iterator[str]:

@@ -17,6 +17,7 @@ from oelm.evaluate.choices import ScoredReadings, chosen, score_readings
 from oelm.evaluate.items import Item, read_items
 from oelm.evaluate.language_model import LanguageModel
 from oelm.evaluate.pairing import Floats, Ids, Outcomes, share_interval
+from oelm.evaluate.raw_text import require_different, set_name
 
 CHOICE_ACCURACY = Measure(
     name="choice_accuracy",
@@ -57,12 +58,12 @@ LAST_WORDS: tuple[Measure, ...] = (LAST_WORD_ACCURACY, LAST_WORD_PERPLEXITY)
 
 def choices(model: LanguageModel, request: EvaluationRequest, _: object = None) -> Iterator[Answer]:
     """Every file of items; all are read before the first is asked."""
+    require_different([set_name(Path(source)) for source in request.items])
     files = {Path(source): read_items(Path(source)) for source in request.items}
     for path, items in files.items():
         readings = [reading for item in items for reading in item.readings]
         scored = score_readings(model, readings, request.batch_size)
-        name = path.name.split(".")[0]
-        yield (_last_words if len(items[0].readings) == 1 else _choices)(model, name, items, scored)
+        yield (_last_words if len(items[0].readings) == 1 else _choices)(model, set_name(path), items, scored)
 
 
 def _choices(model: LanguageModel, name: str, items: Sequence[Item], scored: ScoredReadings) -> Answer:

@@ -10,7 +10,7 @@ from oelm.evaluate.answer import Answer, evaluation
 from oelm.evaluate.language_model import LanguageModel
 from oelm.evaluate.likelihood import Range, ScoredText, by_frequency, by_position, score_text
 from oelm.evaluate.pairing import Outcomes, interval
-from oelm.evaluate.raw_text import read_text
+from oelm.evaluate.raw_text import EvaluatedText, read_text, require_different, text_name
 
 TEXT_LOSS = Measure(
     name="text_loss",
@@ -50,28 +50,29 @@ def likelihood(model: LanguageModel, request: EvaluationRequest, _: object = Non
             f"use --window {model.context} or less",
         )
     stride = request.stride or max(1, window // 2)
+    require_different([text_name(source) for source in request.texts])
     for source in request.texts:
-        text = read_text(model, source, request.most_tokens)
+        text = read_text(model, source, request.most_tokens, request.half)
         scored = score_text(model, text.tokens, window=window, stride=stride, batch_size=request.batch_size)
         if not math.isfinite(scored.loss):
             raise ConfigError(f"the loss of {model.name} on {source} is not a number", "evaluate another checkpoint")
         outcomes = Outcomes(TEXT_LOSS.name, scored.targets, scored.losses, block=window)
-        yield Answer(_likelihood_result(model, text.name, text.text_bytes, scored, window, stride), outcomes)
+        yield Answer(_likelihood_result(model, text, scored, window, stride), outcomes)
 
 
 def _likelihood_result(
-    model: LanguageModel, name: str, text_bytes: float, scored: ScoredText, window: int, stride: int
+    model: LanguageModel, text: EvaluatedText, scored: ScoredText, window: int, stride: int
 ) -> SuiteResult:
     ends = interval(scored.losses, block=window)
     parts = [_part(f"by {by}", each) for by, ranges in _ranges(scored).items() for each in ranges]
-    bits_per_nat = len(scored.losses) / math.log(2) / text_bytes
+    bits_per_nat = len(scored.losses) / math.log(2) / text.text_bytes
     return SuiteResult(
         suite=Suite.LIKELIHOOD,
         measures=LIKELIHOOD,
-        evaluation=evaluation(model, name, _figures(scored.loss, bits_per_nat)),
+        evaluation=evaluation(model, text.name, _figures(scored.loss, bits_per_nat)),
         count=len(scored.losses),
         intervals=_intervals(*ends, bits_per_nat) if ends else {},
-        settings={"window": window, "stride": stride, "text_bytes": text_bytes},
+        settings={"window": window, "stride": stride, "text_bytes": text.text_bytes, **text.part},
         parts=tuple(parts),
     )
 

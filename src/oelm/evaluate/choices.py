@@ -61,7 +61,7 @@ def score_readings(model: LanguageModel, readings: Sequence[Reading], batch_size
         logits_BTV = model.logits(tokens_BT[:, :-1])
         targets_BT = tokens_BT[:, 1:].to(logits_BTV.device)
         target_BT = logits_BTV.gather(2, targets_BT[..., None])[..., 0]
-        gains_BT = (target_BT - logits_BTV.logsumexp(2)).double().cpu()
+        gains_BT = (target_BT - logits_BTV.logsumexp(2)).cpu().double()
         best_BT = (target_BT == logits_BTV.amax(2)).cpu()
         for row, place in enumerate(places):
             end = len(encoded[place].tokens) - 1

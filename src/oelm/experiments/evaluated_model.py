@@ -12,13 +12,14 @@ from oelm.base.files import make_folder, read_json, write_text
 from oelm.base.runtime import Runtime
 from oelm.config.evaluated import EVALUATION_FILE, EvaluationFile, EvaluationRequest, Suite
 from oelm.config.model import HuggingFaceModel
-from oelm.config.run import DataConfig
+from oelm.config.run import DataConfig, RunConfig
 from oelm.config.settings import fingerprint, parse, unplaced
 from oelm.data.tokenizer import end_of_text_id, load_tokenizer
 from oelm.data.tokens import file_sha256
 from oelm.evaluate.answer import Answer
 from oelm.evaluate.language_model import LanguageModel
 from oelm.evaluate.suites import compare_answers, evaluate
+from oelm.experiments.subjects import open_tokens, with_found_data
 from oelm.experiments.trained_run import checkpoint_folder_of, load_finetuned, load_run, trained_digest
 from oelm.train.folder import RunFolder
 from oelm.train.provenance import environment
@@ -30,14 +31,12 @@ _NAMED = 8
 
 @dataclass(frozen=True)
 class OpenedModel:
-    """A model, what tells it from others, the folder it lies in, and the text that it was validated on."""
+    """A model, what tells it from others, the folder it lies in, and the run that it comes from, if it does."""
 
     model: LanguageModel
     digest: str
     folder: Path | None
-    own_text: str | None = None
-    fingerprint: str | None = None
-    """Of the run that it comes from."""
+    run: RunConfig | None = None
 
 
 def open_model(source: str, which: Which = "last") -> OpenedModel:
@@ -61,7 +60,7 @@ def open_model(source: str, which: Which = "last") -> OpenedModel:
         checkpoint=which,
         step=_step(files, which),
     )
-    return OpenedModel(model, trained_digest(files, which), files.path, config.data.folder, config.fingerprint)
+    return OpenedModel(model, trained_digest(files, "last"), files.path, config)
 
 
 def _refuse_folder_of_runs(folder: Path) -> None:
@@ -86,8 +85,8 @@ def _open_finetuned(source: str, files: RunFolder, which: Which) -> OpenedModel:
     assert isinstance(config.data, DataConfig)
     module, origin = load_finetuned(config, config.model, weights)
     model = replace(_with_tokenizer(source, module, origin), checkpoint=which, step=_step(files, which))
-    digest = fingerprint([config.fingerprint, file_sha256(weights / "model.safetensors")])
-    return OpenedModel(model, digest, files.path, config.data.folder, config.fingerprint)
+    last = checkpoint_folder_of(files, "last") / "model.safetensors"
+    return OpenedModel(model, fingerprint([config.fingerprint, file_sha256(last)]), files.path, config)
 
 
 def _with_tokenizer(name: str, module: nn.Module, folder: Path) -> LanguageModel:
@@ -111,7 +110,7 @@ def _step(files: RunFolder, which: Which) -> int:
 
 
 def evaluate_models(
-    sources: Sequence[str], request: EvaluationRequest, runtime: Runtime, which: Which, out: Path | None = None
+    sources: Sequence[str], request: EvaluationRequest, runtime: Runtime, out: Path | None = None
 ) -> Iterator[tuple[EvaluationFile, Path]]:
     """Ask every model, pair each with the first, and write its `eval.json`: in its own folder, or below `out`."""
     first: tuple[str, list[Answer]] | None = None
@@ -119,17 +118,17 @@ def evaluate_models(
     if judge is not None:
         nn.Module.to(judge.module, runtime.device).eval()
     for source in sources:
-        opened = open_model(source, which)
+        opened = open_model(source, request.checkpoint)
         target = _target(opened, out, several=len(sources) > 1)
         nn.Module.to(opened.model.module, runtime.device)
-        asked = _with_text(request, source, opened.own_text)
+        asked = _with_text(request, source, opened.run)
         answers = evaluate(opened.model, asked, judge)
         pairs = compare_answers(answers, first[1], unplaced(first[0])) if first else []
         first = first or (source, answers)
         found = EvaluationFile(
             model=unplaced(source),
             digest=opened.digest,
-            fingerprint=opened.fingerprint,
+            fingerprint=opened.run.fingerprint if opened.run else None,
             requests=(asked.without_places(),),
             results=tuple(answer.result.model_copy(update={"environment": asked_in}) for answer in answers),
             paired=tuple(pairs),
@@ -153,18 +152,21 @@ def is_answered(run: Path, request: EvaluationRequest) -> bool:
     assert isinstance(config.data, DataConfig), "a study asks language models only"
     if found is None or found.fingerprint != config.fingerprint:
         return False
-    asked = _with_text(request, str(run), config.data.folder)
+    asked = _with_text(request, str(run), config)
     is_of_its_end = all(result.is_of_step(config.train.steps) for result in found.results)
     return is_of_its_end and asked.without_places() in found.requests
 
 
-def _with_text(request: EvaluationRequest, model: str, own_text: str | None) -> EvaluationRequest:
-    """Without a text, the one that the run itself was validated on."""
+def _with_text(request: EvaluationRequest, model: str, run: RunConfig | None) -> EvaluationRequest:
+    """Without a text, the one that the run itself was validated on: not the half that chose its learning rate."""
     if request.texts or Suite.LIKELIHOOD not in request.suites:
         return request
-    if own_text is None:
+    if run is None:
         raise ConfigError(f"{model} is no run and has no text of its own", "give one: --text FILE")
-    return request.model_copy(update={"texts": (own_text,)})
+    data = with_found_data(run, Path(model)).data
+    assert isinstance(data, DataConfig), "a language model"
+    open_tokens(data)  # refused if they are others by now
+    return request.model_copy(update={"texts": (data.folder,), "half": request.half or run.train.validation_half})
 
 
 def _target(opened: OpenedModel, out: Path | None, *, several: bool) -> Path:

@@ -9,11 +9,10 @@ from rich.console import Console
 
 from oelm.base.errors import CheckpointError
 from oelm.base.files import make_folder, write_text
-from oelm.base.runtime import choose_runtime
-from oelm.config.evaluated import EVALUATION_FILE, EvaluationRequest
+from oelm.config.evaluated import EVALUATION_FILE
 from oelm.config.study_role import ChosenBy
+from oelm.experiments.ask_models import ask_models
 from oelm.experiments.coordinate import Outcome, bring_to_records
-from oelm.experiments.evaluated_model import evaluate_models, is_answered
 from oelm.experiments.launcher import Launcher
 from oelm.experiments.matrix import StudyRun, StudyRuns
 from oelm.experiments.register import plan_files, register, under_plan
@@ -70,18 +69,8 @@ def run_study(
     final = planned.final(selection.by_cell if selection else {})
     _require_all(bring(final, "final"), len(final), may_diverge=False)
     if study.evaluate is not None:
-        _ask(final, study.evaluate, console)
+        ask_models(final, study.evaluate, out, launcher.device_of_ours, console)
     return Finished(out, tuple(tuning), tuple(final), selection)
-
-
-def _ask(runs: Sequence[StudyRun], request: EvaluationRequest, console: Console) -> None:
-    """Ask every finished model that has not answered yet, one after the other."""
-    waiting = [run for run in runs if not is_answered(run.folder, request)]
-    console.print(f"evaluation: {len(waiting)} models", highlight=False)
-    for run in waiting:
-        runtime = choose_runtime(run.config.machine.device)
-        for _, path in evaluate_models([str(run.folder)], request, runtime, "last"):
-            console.print(f"  {path}", highlight=False, soft_wrap=True)
 
 
 def _tuned(known: Callable[[], list[StudyRun]], bring: Callable[[Sequence[StudyRun], str], Outcome]) -> list[StudyRun]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, assert_never
+from typing import Any, assert_never
 
 from torch import nn
 
@@ -13,7 +13,7 @@ from oelm.config.model import GPTConfig, GPTFromRun, HuggingFaceModel
 from oelm.config.probe import Probe
 from oelm.config.record import FlopCounts, LayerGeometry
 from oelm.config.run import DataConfig, RunConfig
-from oelm.data.batches import TokenBatches, Tokens, ValidationWindows, half_of
+from oelm.data.batches import TokenBatches, ValidationWindows, validated_tokens
 from oelm.data.labelled_sets import Encoded, Reader, TextTokenizer, encode_sets, read_labelled
 from oelm.data.tokenizer import load_tokenizer
 from oelm.data.tokens import MANIFEST_FILE, TokenFolder
@@ -135,7 +135,7 @@ def language_modelling(
     return LanguageModelling(
         TokenBatches(data.train, context=context, seed=config.seed),
         ValidationWindows(
-            _validated(data, train.validation_half),
+            validated_tokens(data, train.validation_half),
             context=context,
             limit=train.validation_sequences,
             end_of_text=data.manifest.tokenizer.end_of_text,
@@ -146,11 +146,6 @@ def language_modelling(
         summed_loss=summed_loss,
         token_losses=token_losses,
     )
-
-
-def _validated(data: TokenFolder, half: Literal["first", "second"] | None) -> Tokens:
-    """The tokens to validate on. Bits per byte of a half use the bytes per token of the whole split."""
-    return data.valid if half is None else half_of(data.valid, half, data.manifest.tokenizer.end_of_text)
 
 
 def build_model(config: RunConfig) -> GPT:

@@ -511,6 +511,7 @@ def _value(figures: Mapping[str, float], measure: Measure) -> float | None:
 def _sample(arms: Sequence[Arm], measure: Measure, on: str, seeds: Sequence[int]) -> Sample:
     values = [values_of(arm, measure, on) for arm in arms]
     runs_AS = np.array([[found.get(seed, math.nan) for seed in seeds] for found in values])
+    _require_one_question(arms, on)
     if measure.per == "run":
         return Sample(runs_AS)
     outcomes = [{record.config.seed: _outcomes(record, on) for record in arm.records} for arm in arms]
@@ -524,6 +525,17 @@ def _sample(arms: Sequence[Arm], measure: Measure, on: str, seeds: Sequence[int]
     rows = [[by_seed.get(seed) for seed in seeds] for by_seed in outcomes]
     examples = [[unknown if found is None else measure.factor * found for found in row] for row in rows]
     return Sample(runs_AS, np.array(examples))
+
+
+def _require_one_question(arms: Sequence[Arm], on: str) -> None:
+    """Refuse answers to different questions: another text under one name, another window."""
+    rows = (_row(record, on, "last") for arm in arms for record in arm.records)
+    asked = sorted({row.question for row in rows if row is not None and row.question})
+    if len(asked) > 1:
+        raise ConfigError(
+            f"these runs were not asked the same about {on} ({asked[0]}; {asked[1]})",
+            "ask all of them again: oelm eval",
+        )
 
 
 def _outcomes(record: Record, on: str) -> Floats | None:
