@@ -370,6 +370,21 @@ def test_what_is_said_of_the_long_study_is_what_its_records_show(monkeypatch):
     doubt = [math.exp(trials[rate].loss) for rate in (4e-3, 8e-3, 1.6e-2)]
     assert "4e-3 gave {:.2f}, 8e-3 {:.2f} and 1.6e-2 {:.2f}".format(*doubt) in said
 
+    both = report_runs([ROOT / "results/confirmation" / name for name in ("docs-small", "docs-long-own-rates")])
+    (group,) = report_of("confirmation/docs-long-own-rates").groups
+    (again,) = (row for row in group.findings if row.is_primary)
+    rates = [arm.config.optim.lr for arm in (again.arm, again.control)]
+    assert rates == pytest.approx([lower.config.optim.lr, of_control], rel=1e-3), "the best that were tried"
+    ratios = ", ".join(f"×{pair:.3f}" for pair in again.pairs_by_seed.values())
+    assert f"So far, one of four pairs: {ratios}**" in said
+    (slope,) = (each for trend in both.trends for each in trend.slopes if trend.measure == PERPLEXITY)
+    doubling = "×{:.3f} ({:.3f} to {:.3f}, six pairs)".format(slope.estimate.value, *slope.estimate.ends)
+    assert slope.pairs == 6
+    assert f"{doubling} with every doubling" in said
+    choosing = " ".join((ROOT / "docs/choosing.md").read_text(encoding="utf-8").split())
+    assert f"by {doubling} with every doubling" in choosing
+    assert f"{ratios} with another" in choosing
+
 
 def test_what_is_said_of_the_plain_baseline_and_the_original_is_what_their_records_show(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")

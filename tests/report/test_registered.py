@@ -141,6 +141,17 @@ def test_where_a_planned_run_is_missing_there_is_no_verdict(tmp_path: Path, left
     assert "no verdict, because planned runs are missing" in text
 
 
+def test_a_planned_pair_too_few_is_no_call_for_other_seeds(tmp_path: Path) -> None:
+    """What is missing stands in the plan; runs of other seeds would not be judged."""
+    study(tmp_path, [write_plan(tmp_path, seeds=(0, 1, 2, 3))], seeds=(0, 1, 2, 3))
+    report = report_runs([run for run in (tmp_path / "final").iterdir() if run.name.endswith(("seed2", "seed3"))])
+    assert finding(report, "oelm").verdict is Verdict.NO_VERDICT
+    assert finding(report, "oelm").missing == ()
+    text = as_markdown(report)
+    assert "Planned runs that are missing: baseline-seed0, oelm-seed0" in text
+    assert "oelm train" not in text
+
+
 WITH_BLIND = (*METHODS, "blind")
 
 

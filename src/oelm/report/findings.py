@@ -574,7 +574,7 @@ def _finding(asked: _Asked, arm: Arm, control: Arm | None, judgement: Judgement 
         text=_text_scatter(arm, control, measure, estimate) if control and estimate else None,
         verdict=verdict,
         confounds=confounds_between(arm, control) if control else (),
-        missing=missing_runs(arm, control) if few and control else (),
+        missing=missing_runs(arm, control) if few and control and not asked.terms.is_registered else (),
         is_planned=asked.terms.provides_for(arm),
         is_primary=arm.label == asked.primary,
         stands_alone=judgement is not None and bool(judgement.alone),
