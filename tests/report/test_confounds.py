@@ -127,6 +127,7 @@ def in_environment(method: str, **changes) -> Arm:
         ({"git_commit": "b" * 40}, ("b" * 12, "None")),
         ({"threads": 4}, ("4", "1")),
         ({"device": "cuda"}, ("cuda", "cpu")),
+        ({"preloaded": "libopenblas.so"}, ("libopenblas.so", "none")),
     ],
 )
 def test_another_commit_or_number_of_threads_is_named(changes: dict, values: tuple[str, str]) -> None:

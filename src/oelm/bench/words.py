@@ -59,7 +59,11 @@ def machine_line(record: BenchRecord) -> str:
     where = record.environment
     device = record.processor if where.device == "cpu" else where.device
     rate = "" if record.matmul_gflops is None else f", matmul {record.matmul_gflops:,.0f} GFLOP/s"
-    return f"{device}, {_count(where.threads, 'thread')} of {_count(record.cores, 'core')}{rate}, torch {where.torch}"
+    preloaded = f", with {where.preloaded}" if where.preloaded else ""
+    return (
+        f"{device}, {_count(where.threads, 'thread')} of {_count(record.cores, 'core')}{rate}, "
+        f"torch {where.torch}{preloaded}"
+    )
 
 
 def ratio_text(ratio: Ratio | None) -> tuple[str, str, str]:

@@ -304,6 +304,8 @@ class Evaluation(GrownSettings):
 class Environment(Settings):
     """What the run was computed with; nothing that names a person or a machine."""
 
+    later: ClassVar[frozenset[str]] = frozenset({"preloaded"})
+
     oelm: str
     python: str
     torch: str
@@ -311,6 +313,9 @@ class Environment(Settings):
     threads: int
     git_commit: str | None
     git_dirty: bool | None
+    preloaded: str = ""
+    """Libraries that the system loaded before all others (`LD_PRELOAD`), by file name: they may replace the matrix
+    products that torch computes with."""
 
 
 class TrainingPoint(Settings):

@@ -252,9 +252,9 @@ def listed(seeds: Sequence[int]) -> str:
 
 
 def _environment(arm: Arm, control: Arm) -> list[Confound]:
-    """Versions, commit, device and threads, pair by pair: each pair may have been computed in a place of its own."""
+    """Versions, commit, device and the like, pair by pair: each pair may have been computed in a place of its own."""
     found = []
-    for field in ("oelm", "git_commit", "torch", "device", "threads", "compile"):
+    for field in ("oelm", "git_commit", "torch", "device", "threads", "preloaded", "compile"):
         own, theirs = _environments(arm, field), _environments(control, field)
         unlike = [seed for seed in own if seed in theirs and own[seed] != theirs[seed]]
         if unlike:
@@ -269,7 +269,7 @@ def _environments(arm: Arm, field: str) -> dict[int, str]:
     for record in arm.records:
         if record.environment is not None:
             value = record.config.machine.compile if field == "compile" else getattr(record.environment, field)
-            found[record.config.seed] = str(value)[:12] if field == "git_commit" else str(value)
+            found[record.config.seed] = (str(value)[:12] if field == "git_commit" else str(value)) or "none"
     return found
 
 

@@ -391,7 +391,7 @@ def _environment(report: Report, say: Texts) -> Section | None:
             "runs": Cell(str(row.runs)),
             "oelm": Cell(row.environment.oelm),
             "Python": Cell(row.environment.python),
-            "PyTorch": Cell(row.environment.torch),
+            "PyTorch": Cell(" ".join(filter(None, (row.environment.torch, row.environment.preloaded)))),
             "device": Cell(row.environment.device),
             "threads": Cell(str(row.environment.threads)),
             "commit": Cell(commit(row.environment.git_commit, row.environment.git_dirty)),

@@ -38,6 +38,7 @@ def environment(runtime: Runtime) -> Environment:
         threads=torch.get_num_threads(),
         git_commit=commit,
         git_dirty=dirty,
+        preloaded=_preloaded(),
     )
 
 
@@ -59,6 +60,11 @@ def git_state() -> tuple[str | None, bool | None]:
     """The commit of the code that runs, and whether it was changed since; (None, None) outside a checkout."""
     commit = _git("rev-parse", "HEAD")
     return (commit, bool(_git("status", "--porcelain", "--untracked-files=no"))) if commit else (None, None)
+
+
+def _preloaded() -> str:
+    """The file names in LD_PRELOAD; its folders may name a person."""
+    return " ".join(Path(library).name for library in os.environ.get("LD_PRELOAD", "").replace(":", " ").split())
 
 
 def _git(*arguments: str) -> str | None:
