@@ -301,7 +301,7 @@ class Evaluation(GrownSettings):
     """How `oelm eval` asked; empty for a run's own evaluation sets."""
 
 
-class Environment(Settings):
+class Environment(GrownSettings):
     """What the run was computed with; nothing that names a person or a machine."""
 
     later: ClassVar[frozenset[str]] = frozenset({"preloaded"})
