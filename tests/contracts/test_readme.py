@@ -524,10 +524,11 @@ def test_what_is_said_of_normed_queries_and_keys_is_what_their_records_show(monk
         [step_times(f"{where}-{width}")["oelm-lowrank"] for where in ("amd", "amd-avx512", "intel")]
         for width in (256, 128)
     )
-    assert (
-        f"{wide[0]} at width 256 and {small[0]} at 128 on AMD as PyTorch comes, {wide[1]} and {small[1]} (0.976 to 1.003) there "
-        f"[with Intel's kernels](speed.md#on-amd-twice-as-fast), {wide[2]} and {small[2]} on Intel."
-    ) in choosing
+    said = (
+        "{} at width 256 and {} at 128 on AMD as PyTorch comes, {} and {} (0.976 to 1.003) there [with Intel's kernels]"
+        "(speed.md#on-amd-twice-as-fast), {} and {} on Intel."
+    )
+    assert said.format(*(ratio for pair in zip(wide, small, strict=True) for ratio in pair)) in choosing
 
 
 def test_what_is_said_of_the_answers_is_what_they_are(monkeypatch):
