@@ -1,3 +1,4 @@
+import ctypes
 import os
 import platform
 import subprocess
@@ -13,6 +14,8 @@ from oelm.base.runtime import (
     avoid_unusable_tiles,
     choose_runtime,
     generator_for,
+    leaves_vectors_unused,
+    processor,
     sum_dtype,
     world_from_environment,
 )
@@ -78,6 +81,19 @@ def test_tiles_that_are_named_but_not_described_are_avoided(
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
     avoid_unusable_tiles(cpuinfo)
     assert os.environ["ONEDNN_MAX_CPU_ISA"] == "AVX2"  # the user's own word
+
+
+@pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="torch computes its products without MKL")
+@pytest.mark.parametrize(
+    ("maker", "flags", "unused"),
+    [("AuthenticAMD", "avx2 avx512f", True), ("AuthenticAMD", "avx2", False), ("GenuineIntel", "avx2 avx512f", False)],
+)
+def test_vectors_that_mkl_leaves_unused_are_noticed(tmp_path: Path, maker: str, flags: str, unused: bool) -> None:
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text(f"vendor_id\t: {maker}\nmodel name\t: A CPU\nflags\t\t: fpu {flags}\n")
+    assert processor(cpuinfo) == "A CPU"
+    answered = hasattr(ctypes.CDLL(None), "mkl_serv_intel_cpu_true")
+    assert leaves_vectors_unused(cpuinfo) is (unused and not answered)
 
 
 def test_a_run_in_bf16_is_not_ended_by_an_illegal_instruction() -> None:

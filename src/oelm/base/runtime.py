@@ -123,19 +123,46 @@ def _mallopt(parameter: int, value: int) -> None:
         function(parameter, value)
 
 
+_CPUINFO = Path("/proc/cpuinfo")
+
+
+def processor(cpuinfo: Path = _CPUINFO) -> str:
+    """The model of the CPU, never the machine's name."""
+    found = re.search(r"model name\s*:\s*(.+)", _read(cpuinfo))
+    return found[1].strip() if found else platform.machine()
+
+
+_ASKED_BY_MKL = "mkl_serv_intel_cpu_true"
+
+
+def leaves_vectors_unused(cpuinfo: Path = _CPUINFO) -> bool:
+    """Whether MKL, which computes torch's products, leaves AVX-512 unused because the processor is not Intel's.
+
+    It asks a function of its own, which a library that is loaded before it can answer in its place: docs/speed.md.
+    """
+    text = _read(cpuinfo)
+    if "AuthenticAMD" not in text or "avx512f" not in text or not torch.backends.mkl.is_available():
+        return False
+    return not hasattr(ctypes.CDLL(None), _ASKED_BY_MKL)
+
+
 _TILE_LEAF = 0x1D
 
 
-def avoid_unusable_tiles(cpuinfo: Path = Path("/proc/cpuinfo")) -> None:
+def avoid_unusable_tiles(cpuinfo: Path = _CPUINFO) -> None:
     """Keep torch off Intel's matrix tiles (AMX) in a virtual machine that names them but does not describe them.
 
     The oneDNN of torch 2.13 asks for the name only: its first bf16 product would end the process with an illegal
     instruction (oneDNN issue 5689). Tiles are described by CPUID's leaf 0x1D.
     """
-    text = cpuinfo.read_text() if cpuinfo.exists() else ""
+    text = _read(cpuinfo)
     highest_leaf = re.search(r"^cpuid level\s*: (\d+)$", text, re.MULTILINE)
     if highest_leaf and int(highest_leaf[1]) < _TILE_LEAF and "amx_tile" in text:
         os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")  # oneDNN's name for all but the tiles
+
+
+def _read(cpuinfo: Path) -> str:
+    return cpuinfo.read_text() if cpuinfo.exists() else ""
 
 
 def generator_for(seed: int, *purpose: str | int) -> torch.Generator:

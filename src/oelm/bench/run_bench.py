@@ -1,13 +1,10 @@
 """A whole measurement: every question that was asked, and one record of the answers."""
 
 import os
-import platform
-import re
-from pathlib import Path
 
 import torch
 
-from oelm.base.runtime import Runtime, choose_runtime
+from oelm.base.runtime import Runtime, choose_runtime, processor
 from oelm.bench.bench_record import BenchRecord, PaperRow, Parallel, Preparing, Profile, Scaling, StepBench
 from oelm.bench.device_peak import MatrixProduct
 from oelm.bench.paper import paper_rows
@@ -81,10 +78,3 @@ def _matmul_gflops(runtime: Runtime, steps: list[StepBench]) -> float | None:
         product = MatrixProduct(runtime, Precision.FLOAT32)
         rates = [product.flops_per_second() for _ in range(5)]
     return max(rates) / 1e9
-
-
-def processor() -> str:
-    """The model of the CPU, never the machine's name."""
-    listed = Path("/proc/cpuinfo")
-    found = re.search(r"model name\s*:\s*(.+)", listed.read_text()) if listed.exists() else None
-    return found[1].strip() if found else platform.machine()

@@ -20,7 +20,7 @@ import torch
 
 from oelm.base.console import Console
 from oelm.base.errors import DataError, OelmError
-from oelm.base.runtime import Runtime, choose_runtime
+from oelm.base.runtime import Runtime, choose_runtime, leaves_vectors_unused, processor
 from oelm.config.doctor_record import Check, DoctorRecord, Outcome, Speed, StudyHours
 from oelm.config.labelled_data import LabelledData
 from oelm.config.model import GPT2_VOCABULARY, GPTConfig
@@ -136,7 +136,7 @@ def _checked(name: str, act: Callable[[], str]) -> Check:
 
 def _checks(bench: _Bench, runtime: Runtime) -> tuple[tuple[str, Callable[[], str]], ...]:
     return (
-        ("device", lambda: f"{runtime.device_name} of: {', '.join(_devices())}"),
+        ("device", lambda: _device(runtime)),
         ("data", lambda: _data(bench)),
         ("training", lambda: _training(bench)),
         ("freeze audit", lambda: _freeze_audit(bench)),
@@ -148,6 +148,14 @@ def _checks(bench: _Bench, runtime: Runtime) -> tuple[tuple[str, Callable[[], st
         ("Apple GPU", lambda: _apple(bench)),
         ("Hub", _hub),
     )
+
+
+def _device(runtime: Runtime) -> str:
+    found = f"{runtime.device_name} of: {', '.join(_devices())}"
+    if runtime.device.type != "cpu":
+        return found
+    hint = "; it can compute about twice as fast: docs/speed.md, On AMD" if leaves_vectors_unused() else ""
+    return f"{found} ({processor()}){hint}"
 
 
 def _data(bench: _Bench) -> str:
