@@ -141,7 +141,7 @@ def leaves_vectors_unused(cpuinfo: Path = _CPUINFO) -> bool:
     It asks a function of its own, which a library that is loaded before it can answer in its place: docs/speed.md.
     """
     text = _read(cpuinfo)
-    if "AuthenticAMD" not in text or "avx512f" not in text or not torch.backends.mkl.is_available():
+    if "AuthenticAMD" not in text or "avx512f" not in text or not torch.backends.mkl.is_available():  # type: ignore[no-untyped-call]
         return False
     return not hasattr(ctypes.CDLL(None), _ASKED_BY_MKL)
 
