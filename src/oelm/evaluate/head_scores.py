@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from oelm.base.runtime import sum_dtype
 from oelm.model.attention import Attention
 from oelm.model.causal import with_gain
 from oelm.model.gpt import GPT
@@ -41,7 +42,7 @@ def attention_weights(module: nn.Module, tokens_BT: Tensor) -> list[Tensor]:
         layers = model(input_ids=tokens_BT, use_cache=False, output_attentions=True).attentions
     finally:
         model.set_attn_implementation(before)
-    return [weights_BHTU.double().cpu() for weights_BHTU in layers]
+    return [weights_BHTU.cpu().double() for weights_BHTU in layers]
 
 
 def _own_weights(gpt: GPT, tokens_BT: Tensor) -> list[Tensor]:
@@ -63,12 +64,13 @@ def _weights(attention: nn.Module, x_BTD: Tensor, heads: int) -> Tensor:
     batch, time, _ = x_BTD.shape
     seen_TU = torch.ones(time, time, dtype=torch.bool, device=x_BTD.device).tril()
     if not isinstance(attention, Attention):
-        alike_TU = seen_TU.double() / seen_TU.sum(1, keepdim=True)
-        return alike_TU.expand(batch, heads, time, time).cpu()
+        alike_TU = seen_TU.cpu().double() / seen_TU.cpu().sum(1, keepdim=True)
+        return alike_TU.expand(batch, heads, time, time)
     q_BTE, k_BTE, _ = attention.queries_keys_values(x_BTD)
     q_BHTK, k_BHUK = with_gain(attention.queries(q_BTE), attention.gain()), attention.keys(k_BTE)
-    scores_BHTU: Tensor = (q_BHTK @ k_BHUK.transpose(2, 3)).double() * q_BHTK.shape[3] ** -0.5
-    return scores_BHTU.masked_fill(~seen_TU, -torch.inf).softmax(-1).cpu()
+    scores_BHTU = (q_BHTK @ k_BHUK.transpose(2, 3)).to(sum_dtype(x_BTD.device)) * q_BHTK.shape[3] ** -0.5
+    weights_BHTU: Tensor = scores_BHTU.masked_fill(~seen_TU, -torch.inf).softmax(-1)
+    return weights_BHTU.cpu().double()
 
 
 def head_scores(weights_BHTU: Tensor) -> list[HeadScores]:
