@@ -39,6 +39,7 @@ def make_config(
     width: int = 128,
     heads: int = 2,
     dropout: float = 0.0,
+    warmup: int = 20,
     style: Style = Style.GPT,
     data: str = "stories",
     half: Literal["first", "second"] | None = None,
@@ -58,7 +59,7 @@ def make_config(
         model=model,
         method=parse_method(method),
         data=DataConfig(folder=f"data/{data}", name=data, digest=digest),
-        optim=OptimConfig(lr=lr, warmup_steps=20),
+        optim=OptimConfig(lr=lr, warmup_steps=warmup),
         train=TrainConfig(
             steps=steps, batch_size=batch_size, validate_every=100, validation_sequences=64, validation_half=half
         ),

@@ -47,7 +47,7 @@ def test_tuning_runs_are_no_arms_and_have_their_own_tables() -> None:
     report = build_report(study())
     assert labels(report) == [["baseline", "oelm", "oelm-random"]]
     baseline, oelm = report.tuning
-    assert (baseline.method, [row.lr for row in baseline.rows]) == ("baseline", [3e-4, 1e-3, 3e-3])
+    assert (baseline.arm, [row.lr for row in baseline.rows]) == ("baseline", [3e-4, 1e-3, 3e-3])
     assert [row.loss for row in baseline.rows] == [2.8, 2.7, None]  # the last one diverged: it has no record
     assert [row.is_chosen for row in baseline.rows] == [False, True, False]
     assert not baseline.at_edge
@@ -234,6 +234,40 @@ def test_a_rate_that_its_own_tuning_records_do_not_choose_is_named() -> None:
     assert report.tuning[0].better == 3e-3
     assert "oelm: by its tuning records 3e-3 was better than the rate that was chosen (1e-3)." in notes(report, SAY)
     assert build_report([*final, *grid("oelm", {3e-4: 2.9, 1e-3: 2.7, 3e-3: 2.8})]).tuning[0].better is None
+
+
+def test_arms_of_one_method_that_differ_in_warm_up_are_checked_against_their_own_tuning_records() -> None:
+    """Also while the final runs of one of them are to come."""
+
+    def role(stage: str, cell: str) -> StudyRole:
+        return StudyRole(study="s", stage=stage, cell=cell, tuning=TUNING if stage == "final" else None)
+
+    def tried(cell: str, losses: dict[float, float], **settings: float) -> list[Record]:
+        rates = [
+            make_arm("oelm", {1000: loss}, lr=lr, steps=100, study=role("tuning", cell), **settings)
+            for lr, loss in losses.items()
+        ]
+        return [record for records in rates for record in records]
+
+    short = [
+        *make_arm("oelm", BASELINE_LOSSES, lr=1e-3, warmup=20, study=role("final", "oelm")),
+        *tried("oelm", {3e-4: 2.9, 1e-3: 2.7, 3e-3: 2.8}, warmup=20),
+    ]
+    slow = make_arm("oelm", BASELINE_LOSSES, lr=3e-3, warmup=80, study=role("final", "slow"))
+    slow_tried = tried("slow", {3e-4: 2.8, 1e-3: 2.7, 3e-3: 2.6}, warmup=80)
+    both = {"oelm lr=1e-3 warmup=20", "oelm lr=3e-3 warmup=80"}
+    for records, arms in (
+        ([*short, *slow, *slow_tried], both),
+        ([*slow_tried, *slow, *short], both),
+        ([*slow_tried, *short], {"oelm", "slow"}),
+    ):
+        report = build_report(records)
+        assert {table.arm: table.better for table in report.tuning} == dict.fromkeys(arms)
+        assert report.unchecked == ()
+    swapped = [*short, *slow, *tried("slow", {3e-4: 2.5, 1e-3: 2.7, 3e-3: 2.6}, warmup=80)]
+    assert [(table.arm, table.better) for table in build_report(swapped).tuning if table.better] == [
+        ("oelm lr=3e-3 warmup=80", 3e-4)
+    ]
 
 
 def test_tuning_records_that_are_not_here_are_named() -> None:

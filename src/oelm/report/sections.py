@@ -355,7 +355,7 @@ def _tuning(report: Report, say: Texts) -> Section | None:
     for (_, data, seed, steps, rates), grids in alike.items():
         measure = grids[0].measure
         columns = (Column("arm", say("arm")), *(Column(short_float(rate), short_float(rate), True) for rate in rates))
-        rows = tuple((Cell(grid.method, is_name=True), *_tuning_cells(grid, say)) for grid in grids)
+        rows = tuple((Cell(grid.arm, is_name=True), *_tuning_cells(grid, say)) for grid in grids)
         names = {"data": data, "measure": say.name(measure), "unit": say.unit(measure)}
         tables.append(Table(columns, rows, say("tuning_title", **names, seed=seed, steps=f"{steps:,}")))
     remarks = tuple(remark for grid in report.tuning for remark in _tuning_remarks(grid, say))
@@ -369,12 +369,12 @@ def _tuning_cells(grid: TuningTable, say: Texts) -> Iterator[Cell]:
 
 
 def _tuning_remarks(grid: TuningTable, say: Texts) -> list[str]:
-    remarks = [say("at_edge", arm=grid.method)] if grid.at_edge else []
+    remarks = [say("at_edge", arm=grid.arm)] if grid.at_edge else []
     if grid.vertex is not None:
-        remarks.append(say("vertex", arm=grid.method, rate=short_float(grid.vertex)))
+        remarks.append(say("vertex", arm=grid.arm, rate=short_float(grid.vertex)))
     if grid.unlike_records:
         rates = ", ".join(short_float(rate) for rate in grid.unlike_records)
-        remarks.append(say("unlike_records", arm=grid.method, rates=rates))
+        remarks.append(say("unlike_records", arm=grid.arm, rates=rates))
     return remarks
 
 

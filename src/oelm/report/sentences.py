@@ -336,7 +336,7 @@ def notes(report: Report, say: Texts) -> tuple[str, ...]:
     for table in report.tuning:
         if table.better is not None:
             rates = [short_float(row.lr) for row in table.rows if row.is_chosen]
-            lines.append(say("better_rate", arm=table.method, rate=short_float(table.better), used=", ".join(rates)))
+            lines.append(say("better_rate", arm=table.arm, rate=short_float(table.better), used=", ".join(rates)))
     if report.unchecked:
         arms = [f"{each.arm} ({', '.join(map(short_float, each.rates))})" for each in report.unchecked]
         lines.append(say("unchecked_choices", arms=", ".join(arms)))

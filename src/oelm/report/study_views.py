@@ -14,6 +14,7 @@ from oelm.config.study_role import ChosenBy, Trial
 from oelm.report.arms import (
     LEARNING_RATE,
     Arm,
+    cell_of,
     decides_the_problem,
     differing_settings,
     flat_settings,
@@ -24,6 +25,7 @@ from oelm.report.arms import (
     setting_name,
     setting_value,
     size_name,
+    study_of,
     tuning_of,
 )
 from oelm.report.contrasts import CONFIDENCE, slope_contrast
@@ -241,7 +243,8 @@ class TuningTable:
 
     study: str
     data: str
-    method: str
+    arm: str
+    """Its label; while it has no final run, the study's name for it."""
     seed: int
     steps: int
     measure: Measure
@@ -268,7 +271,10 @@ def tuning_tables(records: Sequence[Record], arms: Sequence[Arm]) -> tuple[Tunin
 
 
 def _final_arm(record: Record, arms: Sequence[Arm]) -> Arm | None:
-    """The arm that goes on with the chosen rate: the same but for the rate and the length of the run."""
+    """The arm that goes on with the chosen rate: the one that the study names alike.
+
+    Older records do not name it; there it is the same but for the rate and the length of the run.
+    """
 
     def rest(settings: Mapping[str, object]) -> dict[str, object]:
         return {path: value for path, value in settings.items() if path not in _MAY_DIFFER_IN_TUNING}
@@ -281,6 +287,9 @@ def _final_arm(record: Record, arms: Sequence[Arm]) -> Arm | None:
         and problem_of(arm.config) == problem_of(record.config)
         and tuning_of(arm.config) is not None
     ]
+    if (cell := cell_of(record.config)) is not None:
+        study = study_of(record.config)
+        return next((arm for arm in alike if (study_of(arm.config), cell_of(arm.config)) == (study, cell)), None)
     exact = [arm for arm in alike if rest(flat_settings(arm.config)) == wanted]
     return next(iter(exact or alike), None)
 
@@ -299,7 +308,7 @@ def _tuning_table(group: Sequence[Record], final: Arm | None) -> TuningTable:
     return TuningTable(
         study=first.config.study.study,
         data=first.config.data.name,
-        method=first.method,
+        arm=final.label if final else cell_of(first.config) or first.method,
         seed=first.config.seed,
         steps=first.config.train.steps,
         measure=measure,
