@@ -213,14 +213,11 @@ def test_a_fair_study_treats_all_arms_alike(name: str) -> None:
     assert len({run.config.model_copy(update=same).model_dump_json() for run in final}) == 1
 
 
-def test_the_small_version_of_the_follow_ups_holds_every_arm_against_a_control_under_equal_settings() -> None:
+@pytest.mark.parametrize("name", ["cpu/open-questions", "cpu/open-questions-longer"])
+def test_the_small_versions_of_the_follow_ups_hold_every_arm_against_a_control_under_equal_settings(name: str) -> None:
     """In one file, so that one set of baseline runs serves all questions."""
-    methods = {arm.method for arm in study("cpu/open-questions").arms}
-    for name in ("freeze-ratios", "layer-lr"):
-        asked = {arm.method for arm in study(f"followups/{name}").arms}
-        assert asked - {"oelm+freeze=0.075"} <= methods, name  # Q/K only: `oelm` under the original's name
-    arms = planned_arms([run.config for run in planned("cpu/open-questions")[1]])
-    assert len(arms) == len(study("cpu/open-questions").arms)
+    arms = planned_arms([run.config for run in planned(name)[1]])
+    assert len(arms) == len(study(name).arms)
     for arm in arms:
         control = choose_control(arm, arms)
         if control is None:
@@ -230,6 +227,17 @@ def test_the_small_version_of_the_follow_ups_holds_every_arm_against_a_control_u
             assert differing == [], arm.label
             fair = control_of(arm.method)
             assert control.method.name == ("baseline" if fair == arm.method.name else fair)
+
+
+def test_the_small_versions_of_the_follow_ups_ask_what_these_ask() -> None:
+    """The longer one is about arms of the first, on other seeds."""
+    methods = {arm.method for arm in study("cpu/open-questions").arms}
+    for name in ("freeze-ratios", "layer-lr"):
+        asked = {arm.method for arm in study(f"followups/{name}").arms}
+        assert asked - {"oelm+freeze=0.075"} <= methods, name  # Q/K only: `oelm` under the original's name
+    longer = study("cpu/open-questions-longer")
+    assert {arm.method for arm in longer.arms} < methods
+    assert not set(longer.seeds) & set(study("cpu/open-questions").seeds)
 
 
 # --- counts ------------------------------------------------------------------------------------------------------
