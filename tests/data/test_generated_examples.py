@@ -31,7 +31,7 @@ def test_letters_follow_their_rule(name: str) -> None:
 
 def test_plots_are_those_of_the_stories(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("oelm.data.generated_examples.TRAIN_EXAMPLES", 100)  # stories take their time
-    monkeypatch.setattr("oelm.data.generated_examples._TEST_EXAMPLES", 20)
+    monkeypatch.setattr("oelm.data.generated_examples.TEST_EXAMPLES", 20)
     trained, sets = generate_examples(GeneratedTask(name="plots"))
     whole = {told.split("\n\n")[0]: told for told in (story(1_000_003, index) for index in range(120))}
     assert all(text in whole for text in (*trained.texts, *sets["test"].texts))

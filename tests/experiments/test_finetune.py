@@ -20,7 +20,7 @@ from oelm.base.errors import CheckpointError, ConfigError, DataError
 from oelm.base.files import read_json
 from oelm.cli.main import command_line
 from oelm.config.labelled_data import Answers, Columns, GeneratedTask, LabelledFile, LocalTables
-from oelm.config.record import Record
+from oelm.config.record import Record, ValidationEvent
 from oelm.config.request import FinetuneRequest, TokenText
 from oelm.config.run import RunConfig
 from oelm.config.settings import parse
@@ -33,10 +33,15 @@ from oelm.experiments.study_plan import planned_counts
 from oelm.experiments.subjects import subject_of
 from oelm.experiments.trained_run import export_run
 from oelm.method.cost import weight_counts
+from oelm.report.groups import build_report
+from oelm.report.reproduce import arguments_of
+from oelm.report.sentences import footnotes
+from oelm.report.texts import Language, Texts
 from oelm.surgery import convert
 from oelm.tasks.labelled_batches import LabelledBatches
 from oelm.tasks.task import Batch
 from oelm.train.folder import RunFolder
+from oelm.train.run_record import read_events
 from train.processes import parallel
 from train.toys import tiny_config, tokens, trained, without_digests
 
@@ -386,6 +391,57 @@ def test_a_best_checkpoint_that_will_be_made_again_may_be_missing(folder: Path, 
     assert len(record.evaluations) == 2
 
 
+def test_the_best_checkpoint_can_be_chosen_by_accuracy_on_an_evaluation_set(folder: Path, tmp_path: Path) -> None:
+    """As in the original's BERT: nothing is held out, and a lower loss later on does not count."""
+    model = str(folder / "gpt2")
+    wanted = request(folder, model=model, method="oelm", validate_every=2, validate_on="dev", epochs=3)
+    record = finished(wanted, tmp_path / "run")
+    data, train = record.config.data, record.config.train
+    assert (data.train_examples, data.holdout_examples, train.steps, train.validation_sequences) == (160, 0, 60, 40)
+    events = read_events(RunFolder(tmp_path / "run").events_file)
+    curve = {event.step: event.measures for event in events if isinstance(event, ValidationEvent)}
+    most = max(measures["accuracy"] for measures in curve.values())
+    first = next(step for step, measures in curve.items() if measures["accuracy"] == most)
+    assert record.result.best_step == first
+    assert first != min(curve, key=lambda step: curve[step]["loss"]), "by loss it would be another one"
+    last, best = record.evaluations
+    assert last.measures == pytest.approx(curve[60])
+    assert (best.checkpoint, best.step, best.measures) == ("best", first, pytest.approx(curve[first]))
+    (note,) = (line for line in footnotes(build_report([record]), Texts(Language.ENGLISH)) if "best checkpoint" in line)
+    assert note.endswith("was chosen by accuracy on dev itself, so that its value there is a little too good.")
+    command = [*arguments_of(resolve_finetune(wanted))[1:], f"--out-dir={tmp_path / 'again'}", "--no-tensorboard"]
+    command_line(command)(args=command, standalone_mode=False)
+    assert RunFolder(tmp_path / "again").record().fingerprint == record.fingerprint
+
+
+def test_a_set_to_validate_on_is_refused_where_it_is_none(folder: Path, decoder: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no evaluation set 'test'.*choose one of: dev"):
+        resolve_finetune(request(folder, validate_on="test"))
+    with pytest.raises(ConfigError, match=r"takes the place of the hold-out.*leave holdout_examples out"):
+        resolve_finetune(request(folder, validate_on="dev", holdout_examples=8))
+    with pytest.raises(ConfigError, match="token text has none; leave validate_on out"):
+        resolve_finetune(next_tokens(decoder, holdout_examples=None, validate_on="dev"))
+
+
+def test_no_rates_are_chosen_on_a_set_that_judges(tmp_path: Path) -> None:
+    study = {
+        "title": "praise",
+        "data": {"sst2": {"kind": "hub"}},
+        "finetune": {"model": "bert-base-uncased", "validate_on": "dev"},
+        "arms": ["baseline", "keep"],
+        "primary": "keep",
+    }
+    StudyFile.read(written(tmp_path, study))
+    tuned = study | {"tuning": {"grid": [1e-5, 1e-4], "seed": 9}}
+    with pytest.raises(ConfigError, match=r"finetune\.validate_on.*chosen on a set that judges"):
+        StudyFile.read(written(tmp_path, tuned))
+
+
+def written(folder: Path, study: dict[str, object]) -> Path:
+    (folder / "study.yaml").write_text(yaml.safe_dump(study), encoding="utf-8")
+    return folder / "study.yaml"
+
+
 @pytest.mark.slow
 def test_our_gpt_from_a_run_and_from_scratch(folder: Path, tmp_path: Path) -> None:
     pretrained = trained(tiny_config("oelm-core"), tmp_path / "gpt")
@@ -571,6 +627,7 @@ def test_a_plan_counts_what_the_run_will_count(folder: Path, tmp_path: Path, mod
         "arms": ["baseline", "oelm", "oelm+until=0.5", "lora"],
         "primary": "oelm",
     }
+    study["arms"].append({"method": "keep", "settings": {"validate_on": "dev"}})
     (tmp_path / "study.yaml").write_text(yaml.safe_dump(study), encoding="utf-8")
     read = StudyFile.read(tmp_path / "study.yaml").study
     plan, real = resolve_for_plan(read, tmp_path), resolve_on_data(read, tmp_path, Console(quiet=True))

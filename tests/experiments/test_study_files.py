@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from oelm.cli.experiment import plan
-from oelm.config.labelled_data import HubTask
+from oelm.config.labelled_data import HubTask, LabelledData
 from oelm.config.methods import control_of, parse_method
 from oelm.config.model import GPTConfig, HuggingFaceModel
 from oelm.config.original_study import original_record, original_records
@@ -170,6 +170,10 @@ def test_epochs_and_the_checkpoint_of_the_original_bert() -> None:
             assert not run.config.model.train_biases
             assert study(f"original/{name}").finetune["epochs"] == 3
             assert run.config.optim.warmup_steps == run.config.train.steps // 10
+            assert isinstance(run.config.data, LabelledData)
+            assert run.config.data.validate_on == ("validation" if name == "bert-xnli" else None)
+            if name == "bert-xnli":
+                assert (run.config.best_by.name, run.config.data.train_examples) == ("accuracy", 392_702)
 
 
 # --- as it should have been --------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from oelm.base.errors import CheckpointError
+from oelm.base.files import read_json, write_json
 from oelm.experiments.subjects import build_model
 from oelm.model.gpt import GPT
 from oelm.train.checkpoint import Checkpoints, Progress, load_weights
@@ -30,7 +31,7 @@ def names(checkpoints: Checkpoints) -> list[str]:
 def test_everything_comes_back_bit_for_bit(checkpoints: Checkpoints) -> None:
     saved, progress = (
         model(),
-        Progress(step=7, tokens=123, window_loss=0.1, best_loss=2.5, best_step=5, events_bytes=99),
+        Progress(step=7, tokens=123, window_loss=0.1, best=2.5, best_step=5, events_bytes=99),
     )
     progress.step_seconds = [0.1, 1 / 3]
     moments: dict[str, dict[str, Tensor]] = {
@@ -46,19 +47,29 @@ def test_everything_comes_back_bit_for_bit(checkpoints: Checkpoints) -> None:
         assert torch.equal(loaded_moments["layers.0.attention.q.weight"][part], tensor)
 
 
+def test_a_checkpoint_from_when_only_a_loss_could_be_best_is_resumed_from(checkpoints: Checkpoints) -> None:
+    checkpoints.save(model(), {}, Progress(step=7, best=2.5, best_step=5))
+    (folder,) = checkpoints.steps()
+    without_digests(folder)
+    saved = read_json(folder / "training.json")
+    saved["progress"]["best_loss"] = saved["progress"].pop("best")
+    write_json(folder / "training.json", saved)
+    assert checkpoints.latest_progress() == Progress(step=7, best=2.5, best_step=5)
+
+
 def test_the_last_two_and_the_best_are_kept(checkpoints: Checkpoints) -> None:
     progress = Progress()
     for step, loss in ((10, 3.0), (20, 2.0), (30, 2.5), (40, 2.2)):
         progress.step = step
-        if progress.best_loss is None or loss < progress.best_loss:
-            progress.best_loss, progress.best_step = loss, step
+        if progress.best is None or loss < progress.best:
+            progress.best, progress.best_step = loss, step
             checkpoints.save_best(model(), progress)
         checkpoints.save(model(), {}, progress)
     assert names(checkpoints) == ["best-00000020", "step-00000030", "step-00000040"]
 
 
 def test_a_run_killed_after_a_new_best_resumes_with_the_former(checkpoints: Checkpoints) -> None:
-    progress = Progress(step=10, best_loss=3.0, best_step=10)
+    progress = Progress(step=10, best=3.0, best_step=10)
     checkpoints.save_best(model(), progress)
     checkpoints.save(model(), {}, progress)
     for step in (14, 18):  # better and better, and no checkpoint in between

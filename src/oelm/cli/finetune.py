@@ -46,6 +46,7 @@ def finetune(
     columns: Annotated[str | None, _data("Names of all columns, with commas, of files without a header.")] = None,
     train_examples: Annotated[int | None, _data("Train on so many, chosen at random.")] = None,
     holdout_examples: Annotated[int | None, _data("Of train. \\[default: a tenth, at most 2000]")] = None,
+    validate_on: Annotated[str | None, _data("An evaluation set that chooses the best checkpoint instead.")] = None,
     data_seed: Annotated[int, _data("Chooses them; the same for all arms.")] = _default("data_seed"),
     max_length: Annotated[int, _data("Longer texts are cut.")] = _default("max_length"),
     max_target_length: Annotated[int, _data("Of seq2seq's answers, written or given.")] = _default("max_target_length"),

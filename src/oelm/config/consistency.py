@@ -78,6 +78,10 @@ def _curve(record: Record) -> Iterator[str]:
         return
     if result.loss != record.curve[-1].loss:
         yield f"its loss {result.loss} is not the end of its curve ({record.curve[-1].loss})"
+    if record.config.best_by != LOSS:  # the curve does not show by what
+        if (result.best_step, result.best_loss) not in [(point.step, point.loss) for point in record.curve]:
+            yield f"its best loss {result.best_loss} (step {result.best_step}) is not in its curve"
+        return
     best = min(record.curve, key=lambda point: point.loss)
     if (result.best_loss, result.best_step) != (best.loss, best.step):
         yield f"its best loss {result.best_loss} (step {result.best_step}) is not the lowest of its curve"

@@ -73,10 +73,10 @@ class LabelledData(GrownSettings):
     """The data of a run on labelled text, read from its files or the Hub.
 
     A share of train is held out: learning rates and the best checkpoint are chosen on it. The evaluation sets are
-    read once, after the last step.
+    read once, after the last step; but for `validate_on`, if there is one.
     """
 
-    later: ClassVar[frozenset[str]] = frozenset({"answers", "max_target_length"})
+    later: ClassVar[frozenset[str]] = frozenset({"answers", "max_target_length", "validate_on"})
 
     kind: Literal["labelled"] = "labelled"
     source: LabelledSource
@@ -87,7 +87,10 @@ class LabelledData(GrownSettings):
     """Tokens of a text that is an answer."""
     train_examples: Annotated[int, Field(ge=1)]
     """So many of the training examples, chosen at random with `seed`: the same for all arms."""
-    holdout_examples: Annotated[int, Field(ge=1)]
+    holdout_examples: Annotated[int, Field(ge=0)]
+    validate_on: str | None = None
+    """The evaluation set that the run is validated on instead of examples that are held out. As in many papers, the
+    best checkpoint is then the one with the best value of the first measure there, and this value a little too good."""
     max_length: Annotated[int, Field(ge=4)]
     seed: Annotated[int, Field(ge=0)] = 0
     tokenizer: str | None = None
@@ -102,6 +105,8 @@ class LabelledData(GrownSettings):
             raise ValueError("classes have at least two names, and other answers none")
         if (self.answers is Answers.TEXTS) == (self.max_target_length is None):
             raise ValueError("answers that are texts, and only those, have a max_target_length")
+        if (self.holdout_examples == 0) != (self.validate_on is not None):
+            raise ValueError("examples are held out, one at least, unless validate_on names an evaluation set")
         return self
 
     @property

@@ -6,6 +6,7 @@ measures of the tasks stand here: plans need them before there is a record, and 
 """
 
 import math
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Literal, Self
 
@@ -91,6 +92,10 @@ class Measure(Settings):
             and self.sign * (criterion - self.scale.neutral) > 0
             and (self.scale is CompareScale.DIFFERENCE or criterion > 0)
         )
+
+    def badness(self, measures: Mapping[str, float]) -> float:
+        """Its value among those of several measures, with the sign by which less is better."""
+        return self.sign * measures[self.name]
 
     def best(self, values: dict[float, float]) -> float:
         """The key of the best value; of equal ones the first."""

@@ -129,7 +129,7 @@ class StateFile(Settings):
     measures: dict[str, float] = Field(default_factory=dict)
     """Of the last validation."""
     best: dict[str, float] = Field(default_factory=dict)
-    """Of the validation with the lowest loss so far."""
+    """Of the best validation so far, by `RunConfig.best_by`."""
     tokens_per_second: float | None = None
     seconds_left: float | None = None
     elapsed_seconds: float | None = None

@@ -124,6 +124,8 @@ class FinetuneRequest(RunRequest):
     train_examples: Count | None = None
     """So many examples; of token text, so many windows of `max_length` tokens make an epoch."""
     holdout_examples: Count | None = None
+    validate_on: str | None = None
+    """An evaluation set of labelled text that chooses the best checkpoint, instead of examples that are held out."""
     max_length: Annotated[int, Field(ge=4)] = 128
     max_target_length: Annotated[int, Field(ge=2)] = 64
     """Of answers that are texts."""
@@ -146,7 +148,12 @@ class FinetuneRequest(RunRequest):
         return self.batch_size * self.accumulate * self.processes
 
     def split_sizes(self, count: int) -> tuple[int, int]:
-        """How many of `count` training examples are trained on and held out: a tenth, at most 2,000, is held out."""
+        """How many of `count` training examples are trained on and held out: a tenth, at most 2,000, is held out.
+
+        None is where `validate_on` takes the place of the hold-out.
+        """
+        if self.validate_on is not None:
+            return self.train_examples or count, 0
         held_out = self.holdout_examples or min(_MOST_HELD_OUT, max(1, (self.train_examples or count) // 10))
         return self.train_examples or count - held_out, held_out
 
@@ -219,16 +226,17 @@ def finetune_on(
     model: ModelConfig,
     method: Method,
     data: LabelledData | DataConfig,
-    train_tokens: int | None = None,
+    size: int | None = None,
 ) -> RunConfig:
-    """The complete config on this data; of token text that is there, `train_tokens` says how much.
+    """The complete config on this data. If it is there, `size` says how much: tokens of token text, or examples of the
+    evaluation set to validate on.
 
-    Validation: four times an epoch, on the hold-out. Checkpoints: with every validation.
+    Validation: four times an epoch, on the hold-out or on that set. Checkpoints: with every validation.
     """
     if isinstance(data, LabelledData):
-        examples, held_out = data.train_examples, data.holdout_examples
+        examples, held_out = data.train_examples, data.holdout_examples or size or 1
     else:
-        examples, held_out = request.window_counts(train_tokens)
+        examples, held_out = request.window_counts(size)
     per_step = request.examples_per_step
     steps = max(1, round(request.epochs * examples / per_step))
     return _run_config(

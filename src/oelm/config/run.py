@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from oelm.config.labelled_data import Answers, LabelledData
+from oelm.config.measure import BY_TASK, LOSS, Measure
 from oelm.config.method import EveryNth, Method
 from oelm.config.model import Count, GPTConfig, GPTFromRun, HuggingFaceModel
 from oelm.config.probe import Probe
@@ -144,6 +145,13 @@ class RunConfig(Settings):
     study: StudyRole | None = None
     """None for a run that is not part of a study."""
 
+    @property
+    def best_by(self) -> Measure:
+        """What the best checkpoint is best by: the loss, or on an evaluation set the task's first measure."""
+        if isinstance(self.data, LabelledData) and self.data.validate_on is not None:
+            return BY_TASK[self.data.answers.task][0]
+        return LOSS
+
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
         if isinstance(self.data, DataConfig) and (self.data.window is None) != isinstance(self.model, GPTConfig):
@@ -162,7 +170,7 @@ class RunConfig(Settings):
         if isinstance(self.model, GPTConfig) and self.method.pretrained is not None:
             raise ValueError(f"{self.method.name} needs a pre-trained model; for a GPT from scratch take oelm")
         if not isinstance(self.data, DataConfig) and self.train.validation_half is not None:
-            raise ValueError("labelled text is validated on its hold-out and a probe on its sequences; no halves there")
+            raise ValueError("labelled text is validated as a whole and a probe on its sequences; no halves there")
         if isinstance(self.data, Probe) and not (
             isinstance(self.model, GPTConfig)
             and self.model.context >= self.data.context

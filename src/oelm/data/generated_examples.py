@@ -11,8 +11,10 @@ from oelm.data.labelled import Examples
 from oelm.data.stories import plot_name, story
 from oelm.data.story_plots import PLOTS
 
+TEST_SET = "test"
+"""Its only evaluation set."""
 TRAIN_EXAMPLES = 10_000
-_TEST_EXAMPLES = 500
+TEST_EXAMPLES = 500
 _SHORTEST, _LONGEST = 3, 10
 """Letters of a text. (Of shorter ones there are so few that all would be tested, and none trained on.)"""
 _LETTERS = string.ascii_lowercase[:10]
@@ -34,11 +36,11 @@ def generate_examples(task: GeneratedTask) -> tuple[Examples, dict[str, Examples
     """
     random = np.random.Generator(np.random.PCG64(stream_seed(0, "generated", task.name)))
     if task.name == "plots":
-        every = range(TRAIN_EXAMPLES + _TEST_EXAMPLES)
-        return _openings(every[_TEST_EXAMPLES:]), {"test": _openings(every[:_TEST_EXAMPLES])}
-    tested = _drawn(_TEST_EXAMPLES, random, without=frozenset())
+        every = range(TRAIN_EXAMPLES + TEST_EXAMPLES)
+        return _openings(every[TEST_EXAMPLES:]), {TEST_SET: _openings(every[:TEST_EXAMPLES])}
+    tested = _drawn(TEST_EXAMPLES, random, without=frozenset())
     trained = _drawn(TRAIN_EXAMPLES, random, without=frozenset(tested))
-    return _answered(trained, task.name), {"test": _answered(tested, task.name)}
+    return _answered(trained, task.name), {TEST_SET: _answered(tested, task.name)}
 
 
 # --- letters: `d a c` -> `a c d` ---------------------------------------------------------------------------------

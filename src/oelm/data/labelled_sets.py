@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 from oelm.base.errors import ConfigError, DataError
 from oelm.config.labelled_data import Answers, GeneratedTask, HubTask, LabelledData, LabelledSource, LocalTables
 from oelm.config.settings import fingerprint
-from oelm.data.generated_examples import generate_examples
+from oelm.data.generated_examples import TEST_SET, generate_examples
 from oelm.data.labelled import Examples, label_indices, label_numbers, read_table, split_training
 from oelm.data.labelled_hub import at_commit, fetch_labelled, known_set
 from oelm.data.tokenizer import end_of_text_id
@@ -104,7 +104,8 @@ class EncodedSets:
     """What a run trains on, selects on and is evaluated on."""
 
     training: Encoded
-    holdout: Encoded
+    validation: Encoded
+    """Held out of train, or an evaluation set."""
     evaluation: dict[str, Encoded]
 
 
@@ -123,6 +124,19 @@ def read_labelled(source: LabelledSource) -> Labelled:
             return Labelled(*fetch_labelled(source))
         case GeneratedTask():
             return Labelled(*generate_examples(source))
+        case _:
+            assert_never(source)
+
+
+def evaluation_names(source: LabelledSource) -> tuple[str, ...]:
+    """The evaluation sets of a source, which need not be there yet."""
+    match source:
+        case LocalTables():
+            return tuple(source.evaluate)
+        case HubTask():
+            return tuple(known_set(source).evaluate)
+        case GeneratedTask():
+            return (TEST_SET,)
         case _:
             assert_never(source)
 
@@ -169,10 +183,11 @@ def encode_sets(data: LabelledData, labelled: Labelled, reader: Reader) -> Encod
         ids, segments = reader.encode(examples.texts, examples.pairs, data.max_length)
         return Encoded(ids, labels_of(examples, where), segments)
 
+    evaluation = {name: encoded(part, name) for name, part in labelled.evaluate.items()}
     return EncodedSets(
         training=encoded(labelled.train.chosen(chosen), "train"),
-        holdout=encoded(labelled.train.chosen(held), "train"),
-        evaluation={name: encoded(part, name) for name, part in labelled.evaluate.items()},
+        validation=evaluation[data.validate_on] if data.validate_on else encoded(labelled.train.chosen(held), "train"),
+        evaluation=evaluation,
     )
 
 

@@ -249,7 +249,7 @@ def _finish(
         measures=subject.task.measures,
         fingerprint=config.fingerprint,
         config=config.without_places(),
-        result=run_record.result(events),
+        result=run_record.result(events, config.best_by),
         curve=run_record.curve(events),
         counts=weight_counts(config.method.plan, subject.table, steps),
         flops=subject.flops(progress.tokens),

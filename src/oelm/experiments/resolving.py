@@ -33,10 +33,10 @@ from oelm.config.request import (
     resolve_probe,
 )
 from oelm.config.run import DataConfig, ModelConfig, RunConfig
-from oelm.data.generated_examples import PLOT_NAMES, TRAIN_EXAMPLES
+from oelm.data.generated_examples import PLOT_NAMES, TEST_EXAMPLES, TRAIN_EXAMPLES
 from oelm.data.labelled import label_names, read_table, split_training
 from oelm.data.labelled_hub import LABELLED_SETS, known_set
-from oelm.data.labelled_sets import answers_of, fixed_source, read_labelled, tokenizer_part
+from oelm.data.labelled_sets import answers_of, evaluation_names, fixed_source, read_labelled, tokenizer_part
 from oelm.data.prepare import prepare_in_turn
 from oelm.data.prepare_request import PrepareRequest
 from oelm.data.tokenizer import load_tokenizer
@@ -55,7 +55,7 @@ _DEFAULT_PRETRAINED_METHOD = "keep"
 _BYTES_VOCABULARY = 257
 _UNKNOWN_CLASSES = ("0", "1")
 
-_Parts = tuple[ModelConfig, Method, LabelledData] | tuple[ModelConfig, Method, DataConfig, int]
+_Parts = tuple[ModelConfig, Method, LabelledData | DataConfig, int | None]
 """Model, method and data; of token text also how many tokens there are."""
 
 
@@ -131,10 +131,11 @@ def _vocabulary(request: PrepareRequest) -> int:
 
 def _finetune_parts(request: FinetuneRequest) -> _Parts:
     request = _with_own_model(request)
+    _require_validation_set(request)
     model, method = _model_and_method(request)
     if isinstance(request.source, TokenText):
         return model, method, *_token_text(request, request.source, model)
-    data = _labelled_data(request, request.source, model)
+    data, validated = _labelled_data(request, request.source, model)
     if isinstance(model, HuggingFaceModel):  # what it cannot read is refused before the run begins
         from oelm.surgery.model_folder import model_folder
         from oelm.surgery.pretrained import check_classifier
@@ -142,7 +143,18 @@ def _finetune_parts(request: FinetuneRequest) -> _Parts:
 
         check = check_sequence_model if data.answers is Answers.TEXTS else check_classifier
         check(model_folder(model.source, model.revision), request.max_length)
-    return model, method, data
+    return model, method, data, validated
+
+
+def _require_validation_set(request: FinetuneRequest) -> None:
+    if request.validate_on is None:
+        return
+    names = () if isinstance(request.source, TokenText) else evaluation_names(request.source)
+    if request.validate_on not in names:
+        fix = f"choose one of: {', '.join(names)}" if names else "token text has none; leave validate_on out"
+        raise ConfigError(f"validate_on: there is no evaluation set {request.validate_on!r}", fix)
+    if request.holdout_examples is not None:
+        raise ConfigError("validate_on takes the place of the hold-out", "leave holdout_examples out")
 
 
 def _with_own_model(request: FinetuneRequest) -> FinetuneRequest:
@@ -228,7 +240,10 @@ def _token_text(request: FinetuneRequest, source: TokenText, model: ModelConfig)
     return data, manifest.train.tokens
 
 
-def _labelled_data(request: FinetuneRequest, given: LabelledSource, model: ModelConfig) -> LabelledData:
+def _labelled_data(
+    request: FinetuneRequest, given: LabelledSource, model: ModelConfig
+) -> tuple[LabelledData, int | None]:
+    """The data, and the size of the evaluation set that it is validated on."""
     source = fixed_source(given)
     labelled = read_labelled(source)
     own = request.tokenizer if isinstance(model, GPTConfig) else None
@@ -237,29 +252,32 @@ def _labelled_data(request: FinetuneRequest, given: LabelledSource, model: Model
     trained_on, held_out = request.split_sizes(count)
     split_training(count, train_examples=request.train_examples, holdout_examples=held_out, seed=request.data_seed)
     answers = answers_of(source)
-    return LabelledData(
+    data = LabelledData(
         source=source,
         answers=answers,
         labels=label_names([labelled.train]) if answers is Answers.CLASSES else (),
         max_target_length=request.max_target_length if answers is Answers.TEXTS else None,
         train_examples=trained_on,
         holdout_examples=held_out,
+        validate_on=request.validate_on,
         max_length=request.max_length,
         seed=request.data_seed,
         tokenizer=own,
         tokenizer_digest=next(iter(tokenizer), None),
         digest=labelled.digest(*tokenizer),
     )
+    return data, len(labelled.evaluate[request.validate_on]) if request.validate_on else None
 
 
 def _planned_finetune(request: FinetuneRequest) -> RunConfig:
     """The config as far as it is known without data and model; of unknown data, one step an epoch is a stand-in."""
     request = _with_own_model(request)
+    _require_validation_set(request)
     model, method = _pretrained(request, NOT_YET), parse_method(request.method or _DEFAULT_PRETRAINED_METHOD)
     if isinstance(request.source, TokenText):
         return finetune_on(request, model, method, *_planned_token_text(request, Path(request.source.folder)))
     labels, count = training_set(request.source)
-    trained_on, held_out = (request.train_examples or request.examples_per_step, 1)
+    trained_on, held_out = (request.train_examples or request.examples_per_step, 0 if request.validate_on else 1)
     if count:
         trained_on, held_out = request.split_sizes(count)
     answers = answers_of(request.source)
@@ -270,11 +288,23 @@ def _planned_finetune(request: FinetuneRequest) -> RunConfig:
         max_target_length=request.max_target_length if answers is Answers.TEXTS else None,
         train_examples=trained_on,
         holdout_examples=request.holdout_examples or held_out,
+        validate_on=request.validate_on,
         max_length=request.max_length,
         seed=request.data_seed,
         digest=NOT_YET,
     )
-    return finetune_on(request, model, method, data)
+    return finetune_on(request, model, method, data, _validated(request, request.source))
+
+
+def _validated(request: FinetuneRequest, source: LabelledSource) -> int | None:
+    """The size of the evaluation set to validate on, if it is here."""
+    match source:
+        case LocalTables(evaluate=files) if request.validate_on and Path(files[request.validate_on].path).is_file():
+            return len(read_table(files[request.validate_on], source.columns))
+        case GeneratedTask() if request.validate_on:
+            return TEST_EXAMPLES
+        case _:
+            return None
 
 
 def _planned_token_text(request: FinetuneRequest, folder: Path) -> tuple[DataConfig, int | None]:

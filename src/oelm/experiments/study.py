@@ -246,6 +246,9 @@ class Study(Settings):
         for place, values in self._settings():
             if "lr" in values:
                 raise located_error((*place, "lr"), "the learning rates are tuned; leave it out, or leave `tuning` out")
+            if "validate_on" in values:
+                problem = "learning rates would be chosen on a set that judges; leave it out, or leave `tuning` out"
+                raise located_error((*place, "validate_on"), problem)
             if halves and "validation_half" in values:
                 raise located_error((*place, "validation_half"), "tuning.validation sets it; leave one of them out")
         return self

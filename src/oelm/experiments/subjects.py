@@ -219,7 +219,7 @@ def _on_labelled_text(config: RunConfig, data: LabelledData) -> Subject:
     sets = encode_sets(data, read_labelled(data.source), built.reader)
     batches = LabelledBatches(
         sets.training,
-        sets.holdout,
+        sets.validation,
         padding=built.reader.padding,
         examples_per_step=config.train.sequences_per_step,
         evaluation_batch=config.train.batch_size,

@@ -7,6 +7,7 @@ The plain sentence claims what the verdict claims and nothing else: `non-inferio
 import shlex
 from collections.abc import Sequence
 
+from oelm.config.labelled_data import LabelledData
 from oelm.config.measure import CompareScale, Measure
 from oelm.config.methods import control_of
 from oelm.report import numerals
@@ -360,7 +361,7 @@ def _comparison_notes(comparison: Comparison, say: Texts) -> list[str]:
     measure, findings = comparison.measure, comparison.findings
     criterion = numerals.criterion(comparison.criterion, measure, say)
     listed = [
-        say(f"note.{measure.scale}", measure=say.name(measure), criterion=criterion),
+        say(f"note.{measure.scale}", measure=say.name(measure), criterion=criterion, best_by=_best_by(findings, say)),
         say(f"note.{measure.per}"),
     ]
     if any(found.arm.source == "reported" for found in findings):
@@ -370,6 +371,15 @@ def _comparison_notes(comparison: Comparison, say: Texts) -> list[str]:
     if sum(found.estimate is not None and found.estimate.ends is not None for found in findings) > 1:
         listed.append(say("note.primary" if any(found.stands_alone for found in findings) else "note.no_primary"))
     return listed
+
+
+def _best_by(findings: Sequence[Finding], say: Texts) -> str:
+    """What chose the best checkpoints of labelled text."""
+    data = [found.arm.config.data for found in findings]
+    sets = sorted({each.validate_on for each in data if isinstance(each, LabelledData) and each.validate_on})
+    if not sets:
+        return say("best_by_holdout")
+    return say("best_by_set", measure=say.name(findings[0].arm.config.best_by), sets=", ".join(sets))
 
 
 def _written(estimate: Estimate, found: Finding) -> tuple[str, str, str]:

@@ -507,8 +507,13 @@ TEXTS: dict[str, tuple[str, str]] = {
     ),
     "note.share": (
         "Verdict: is at least {criterion} of the control's {measure} kept? Values are those of the last step; the best "
-        "checkpoint was chosen by hold-out loss.",
-        "判定标准：是否至少保持了对照{measure}的 {criterion}。数值取自最后一步；最佳检查点按留出集损失选取。",
+        "checkpoint was chosen by {best_by}.",
+        "判定标准：是否至少保持了对照{measure}的 {criterion}。数值取自最后一步；最佳检查点按{best_by}选取。",
+    ),
+    "best_by_holdout": ("hold-out loss", "留出集损失"),
+    "best_by_set": (
+        "{measure} on {sets} itself, so that its value there is a little too good",
+        "{sets} 上的{measure}（因此其在该集上的数值略偏高）",
     ),
     "note.difference": ("Values of {measure} are those of the last step.", "{measure}取自最后一步，而非最佳检查点。"),
     "note.run": (

@@ -27,7 +27,7 @@ class LabelledBatches:
     def __init__(
         self,
         training: Encoded,
-        holdout: Encoded,
+        validation: Encoded,
         *,
         padding: int,
         examples_per_step: int,
@@ -35,7 +35,7 @@ class LabelledBatches:
         seed: int,
     ) -> None:
         self._training = training
-        self._holdout = holdout
+        self._validation = validation
         self._padding = padding
         self._examples_per_step = examples_per_step
         self._evaluation_batch = evaluation_batch
@@ -51,8 +51,8 @@ class LabelledBatches:
         return self.padded(self._training, [self._example_at(place) for place in places])
 
     def validation_batches(self, part: int, parts: int) -> Iterator[Batch]:
-        """The hold-out in order of length; each example belongs to exactly one part."""
-        yield from self.batches_of(self._holdout, part, parts)
+        """The validation set in order of length; each example belongs to exactly one part."""
+        yield from self.batches_of(self._validation, part, parts)
 
     def batches_of(self, examples: Encoded, part: int = 0, parts: int = 1) -> Iterator[Batch]:
         """All of a set, shortest first, with their places in it."""

@@ -62,7 +62,7 @@ class Task(Protocol):
         ...
 
     def summarise(self, sums: Tensor) -> dict[str, float]:
-        """The measures of the added-up statistics; `loss` is among them and decides which checkpoint is best."""
+        """The measures of the added-up statistics; `loss` is among them."""
         ...
 
     def tokens(self, batch: Batch) -> int:

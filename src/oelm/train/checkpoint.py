@@ -48,7 +48,8 @@ class Progress:
     training_seconds: float = 0.0
     validation_seconds: float = 0.0
     wall_seconds: float = 0.0
-    best_loss: float | None = None
+    best: float | None = None
+    """Of the best validation: its loss, or what `RunConfig.best_by` says; less is better."""
     best_step: int = 0
     gradient_norm: float = 0.0
     """Of the last step that changed the weights."""
@@ -261,7 +262,10 @@ class Checkpoints:
                 f"{folder} is a checkpoint of another configuration ({saved['fingerprint']}, not {self._fingerprint})",
                 "resume with the settings in the run's config.yaml, or choose another --out-dir",
             )
-        return Progress(**saved["progress"])
+        values = saved["progress"]
+        if "best_loss" in values:  # its name when the loss alone chose
+            values["best"] = values.pop("best_loss")
+        return Progress(**values)
 
 
 def damage_of(folder: Path) -> str | None:

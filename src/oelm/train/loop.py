@@ -137,7 +137,8 @@ def _validate(
             text=task.text_blocks(sums) if is_last and isinstance(task, TextTask) else None,
         )
     )
-    if progress.best_loss is None or loss < progress.best_loss:
-        progress.best_loss, progress.best_step = loss, progress.step
+    badness = config.best_by.badness(measures)
+    if progress.best is None or badness < progress.best:
+        progress.best, progress.best_step = badness, progress.step
         if engine.runtime.leads:
             checkpoints.save_best(engine.model, progress)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter
 
+from oelm.config.measure import Measure
 from oelm.config.methods import ORIGINAL_NAMES
 from oelm.config.record import CurvePoint, Event, Record, Result, StepEvent, Timing, ValidationEvent
 from oelm.train.checkpoint import Progress
@@ -39,10 +40,10 @@ def curve(events: tuple[Event, ...]) -> tuple[CurvePoint, ...]:
     return tuple(points)
 
 
-def result(events: tuple[Event, ...]) -> Result:
+def result(events: tuple[Event, ...], best_by: Measure) -> Result:
     """The last validation is the result; the best one is named beside it."""
     validations = [event for event in events if isinstance(event, ValidationEvent)]
-    best = min(validations, key=lambda event: event.loss)
+    best = min(validations, key=lambda event: best_by.badness(event.measures))
     last = validations[-1]
     return Result(loss=last.loss, measures=last.measures, best_step=best.step, best_loss=best.loss, text=last.text)
 

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from oelm.base.errors import DivergedError, LostRankError, OelmError
 from oelm.base.runtime import Runtime
+from oelm.config.measure import Measure
 from oelm.config.record import Event, RunState, StateFile, StepEvent, ValidationEvent
 from oelm.config.run import RunConfig
 from oelm.train.checkpoint import Progress
@@ -51,7 +52,7 @@ def watching(
             terminal(event)
             if board is not None:
                 board(event)
-            _tell(heart, event, steps)
+            _tell(heart, event, steps, config.best_by)
 
         if damage:
             log.write(f"{damage}; the sessions before this one are not counted")
@@ -102,7 +103,7 @@ def _heart(
     return Heart(files, state, stop, DeviceUse(runtime.device).look)
 
 
-def _tell(heart: Heart, event: Event, steps: int) -> None:
+def _tell(heart: Heart, event: Event, steps: int, best_by: Measure) -> None:
     if isinstance(event, StepEvent):
         heart.progress(
             step=event.step,
@@ -112,5 +113,5 @@ def _tell(heart: Heart, event: Event, steps: int) -> None:
         )
     elif isinstance(event, ValidationEvent):
         best = heart.state.best
-        improved = not best or event.loss < best["loss"]
+        improved = not best or best_by.badness(event.measures) < best_by.badness(best)
         heart.progress(measures=event.measures, best=event.measures if improved else best)
