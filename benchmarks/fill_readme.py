@@ -463,6 +463,40 @@ def _draw_points(axes: Any, places: dict[str, float], rows: list[Priced]) -> Non
         )  # fmt: skip
 
 
+OPEN_QUESTIONS = "open-questions-longer"
+ASKED = {
+    "": ("baseline", "oelm", "blind"),
+    "where and when they are trained": (
+        "orthogonal-trained", "oelm+all-but-last=1", "oelm+all-but-last=2", "oelm+thaw=0.2..0.8", "oelm+every=10",
+    ),
+    "how much is frozen": ("oelm+freeze=0.25", "oelm+freeze=0.5", "oelm-ffn"),
+    "rates by layer": ("baseline+layer-lr=0.75", "oelm+layer-lr=0.75"),
+    "warm-up of 5 %": ("baseline-warmup=50", "oelm-warmup=50"),
+    "width 64": ("baseline-width=64", "oelm-width=64"),
+    "width 256": ("baseline-width=256", "oelm-width=256"),
+}  # fmt: skip
+"""What its arms ask, by their labels."""
+
+
+def open_questions() -> str:
+    """Every arm of the original's open questions beside the baseline under its settings, and arithmetic saved."""
+    found = {row.arm.label: row for group in report_of(OPEN_QUESTIONS).groups for row in group.findings}
+    lines = [
+        "| question | arm | rate | perplexity by seed | to its baseline, 95 % | verdict | FLOPs saved |",
+        "|---|---|---:|---|---:|---|---:|",
+    ]
+    for question, labels in ASKED.items():
+        for name in labels:
+            row = found.pop(name)
+            flops, rate = row.arm.record.flops, f"{row.arm.config.optim.lr:.2g}"
+            saved = f"{100 * (flops.saved_share if flops else 0.0):.1f} %"
+            said = str(row.verdict) if row.control else ""
+            shown = [question, f"`{name}`", rate, _by_seed(row.arm), _ratio(row.estimate), said, saved]
+            lines.append(f"| {' | '.join(shown)} |")
+    assert not found, f"arms without a question: {list(found)}"
+    return "\n".join(lines)
+
+
 PROBES = {"retrieval": "30-pair retrieval", "induction-1": "one hop", "induction-2": "two hops"}
 """Data of results/probes and results/induction-2, and their heads in the table."""
 
@@ -515,6 +549,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "every modifier": modifiers,
     "the probes": probes,
     "the screening": screening,
+    "the original's open questions": open_questions,
     "stronger controls": stronger_controls,
     "technical prose after 4,000 steps": after_4000_steps,
     "frozen Q/K at two rates": frozen_at_two_rates,
@@ -541,6 +576,7 @@ PAGES = (
     "confirmation/docs-controls",
     "confirmation/tinystories-small",
     "confirmation/docs-llama",
+    "open-questions-longer",
     "probes",
     "induction-2",
 )
