@@ -68,7 +68,9 @@ def test_the_page_says_how_much_was_learnt_and_how_the_last_fifth_went() -> None
     text = remarks(study(5.0, oelm=ALIKE))
     assert "baseline has learnt: its loss is 50.8 % of that of a prediction that looks at nothing" in text
     assert "over the last fifth of the steps it changed by " in text
-    assert "baseline has hardly learnt anything: its loss is 99.6 %" in remarks(study(2.55, oelm=ALIKE))
+    assert "baseline has hardly learnt anything: the loss of its worst run is 99.6 %" in remarks(
+        study(2.55, oelm=ALIKE)
+    )
     assert "How much baseline has learnt is not known" in remarks(study(None, oelm=ALIKE))
     withheld = as_markdown(study(2.55, oelm=ALIKE))
     assert "of baseline: no verdict, because the control has hardly learnt anything." in withheld
@@ -154,8 +156,8 @@ def test_one_that_could_not_be_held_against_anything_has_not_failed() -> None:
         for record in make_arm("blind", FAILING)
     ]
     report = build_report([*make_arm("baseline", BASELINE_LOSSES), *make_arm("oelm", ALIKE), *elsewhere])
-    assert finding(report, "oelm").withheld is Withheld.CANNOT_TELL
-    assert "The negative control blind is not shown to fail" in remarks(report)
+    assert finding(report, "oelm").withheld is Withheld.NO_NEGATIVE
+    assert "Without a negative control (`blind`) that has seeds enough for a verdict" in remarks(report)
 
 
 def test_on_a_measure_that_was_not_taken_of_it_nothing_is_called_harmless() -> None:
@@ -171,4 +173,17 @@ def test_on_a_measure_that_was_not_taken_of_it_nothing_is_called_harmless() -> N
 
 
 def test_without_one_the_report_says_that_it_is_not_shown() -> None:
-    assert "Without a negative control (`blind`) it is not shown" in remarks(study(5.0, oelm=ALIKE))
+    assert "Without a negative control (`blind`) that has seeds enough" in remarks(study(5.0, oelm=ALIKE))
+
+
+def test_with_too_few_seeds_it_has_neither_failed_nor_not() -> None:
+    begun = make_arm("blind", {0: FAILING[0]})
+    report = build_report([*make_arm("baseline", BASELINE_LOSSES), *make_arm("oelm", ALIKE), *begun])
+    assert finding(report, "oelm").withheld is Withheld.NO_NEGATIVE
+    assert report.groups[0].comparisons[0].can_tell is None
+
+
+def test_a_control_that_has_not_learnt_hides_no_loss_that_shows() -> None:
+    report = study(2.55, oelm=shifted((0.3, 0.31, 0.32)), oelm_random=shifted((-0.3, -0.31, -0.32)))
+    assert finding(report, "oelm").verdict is Verdict.INFERIOR
+    assert finding(report, "oelm-random").withheld is Withheld.NOT_LEARNT, "it is no yardstick for what is better"

@@ -48,7 +48,7 @@ def write_plan(folder: Path, configs: Mapping[str, RunConfig], name: str = "plan
         seeds=(0, 1, 2),
         tuning=None,
         arms=arms,
-        data={"stories": "a"},
+        data={config.data.name: config.data.digest for config in configs.values()},
         git_commit="c" * 40,
         git_dirty=False,
         registered_at="2026-01-01T00:00:00Z",
@@ -79,6 +79,7 @@ def put(folder: Path, records: Sequence[Record]) -> None:
 
 def planned_study(folder: Path, differences: Mapping[str, tuple[float, ...]]) -> None:
     """Methods by how far they lie above the baseline, all of them planned."""
+    folder.mkdir(parents=True, exist_ok=True)
     digest = write_plan(folder, {method: make_config(method, 0) for method in differences})
     for method, by in differences.items():
         put(folder / "final", make_arm(method, shifted(by), study=role(method, [digest])))
@@ -305,3 +306,101 @@ def test_a_plan_with_several_looks_calls_the_primary_arm_uncorrected(tmp_path: P
     assert "oelm: perplexity ×1.001 (95 % interval over all looks" in text
     assert "The primary arm, stated before the runs: not corrected." in text
     assert "corrected here like all others" not in text
+
+
+# --- several plans in one report -------------------------------------------------------------------------------------
+
+
+def other_study(folder: Path, by: Mapping[str, tuple[float, ...]], **settings: object) -> None:
+    """Another registered study, with other settings and its own plan."""
+    folder.mkdir(parents=True)
+    configs = {method: make_config(method, 0, **settings) for method in by}
+    digest = write_plan(folder, configs, study="t", primary="oelm-lowrank", registered_at="2026-02-01T00:00:00Z")
+    for method, differences in by.items():
+        study = role(method, [digest], "oelm-lowrank").model_copy(update={"study": "t"})
+        put(folder / "final", make_arm(method, shifted(differences), study=study, **settings))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("settings", [{"digest": "b" * 16}, {"steps": 1600}])
+def test_a_study_does_not_lose_its_plan_beside_another_one(tmp_path: Path, settings: dict) -> None:
+    """Its control is a baseline with extras; the other study has a plain one, on another text or four times shorter."""
+    planned_study(tmp_path / "s", {"baseline": NOTHING, "oelm": (0.2, 0.21, 0.22)})
+    other_study(tmp_path / "t", {"baseline+shift+gain": NOTHING, "oelm-lowrank": (-0.10, -0.11, -0.12)}, **settings)
+    alone, both = report_runs([tmp_path / "t"]), report_runs([tmp_path])
+    assert [[arm.label for arm in group.arms] for group in both.groups] == [
+        ["baseline", "oelm"],
+        ["baseline+shift+gain", "oelm-lowrank"],
+    ]
+    assert finding(both, "oelm-lowrank").estimate == finding(alone, "oelm-lowrank").estimate
+    assert finding(both, "baseline+shift+gain").control is None
+    assert all(group.comparisons[0].terms.is_fixed for group in both.groups)
+
+
+def test_missing_runs_stay_missing_beside_another_study(tmp_path: Path) -> None:
+    planned_study(tmp_path / "s", {"baseline": NOTHING, "oelm": (0.0, 0.001, -0.001)})
+    for file in (tmp_path / "s/final").glob("baseline-*/record.json"):
+        file.unlink()
+    other_study(tmp_path / "t", {"baseline": NOTHING, "oelm-lowrank": NOTHING})
+    found = finding(report_runs([tmp_path]), "oelm")
+    assert found.control is None, "the other study's is not what was planned"
+
+
+def test_one_run_that_two_studies_planned_is_missing_in_neither(tmp_path: Path) -> None:
+    planned_study(tmp_path / "s", {"baseline": NOTHING, "oelm": (0.001, 0.002, 0.0)})
+    other_study(tmp_path / "t", {"baseline": NOTHING, "oelm-lowrank": (0.002, 0.001, 0.0)})
+    report = report_runs([tmp_path])
+    assert [registration.missing for registration in report.registrations] == [(), ()]
+    assert [finding(report, label).verdict for label in ("oelm", "oelm-lowrank")] == [Verdict.NON_INFERIOR] * 2
+    assert [finding(report, label).pairs for label in ("oelm", "oelm-lowrank")] == [3, 3]
+
+
+# --- the primary arm, by its name ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("has_plan", [True, False])
+@pytest.mark.parametrize("left_out", [(), ("low",)])
+def test_the_primary_arm_is_the_one_that_is_named_so_not_another_of_its_method(
+    tmp_path: Path, left_out: tuple[str, ...], has_plan: bool
+) -> None:
+    arms = {
+        "baseline": ("baseline", 1e-3, NOTHING),
+        "low": ("oelm", 2e-3, (0.1, 0.11, 0.12)),
+        "high": ("oelm", 1e-3, NOTHING),
+    }
+    configs = {cell: make_config(method, 0, lr=lr) for cell, (method, lr, _) in arms.items()}
+    digest = write_plan(tmp_path, configs, primary="low")
+    for cell, (method, lr, by) in arms.items():
+        study = role(cell, [digest]).model_copy(update={"is_primary": cell == "low"})
+        if cell not in left_out:
+            put(tmp_path / "final", make_arm(method, shifted(by), lr=lr, study=study))
+    if not has_plan:
+        (tmp_path / "plan.json").unlink()
+    findings = {
+        found.arm.config.optim.lr: found for found in report_runs([tmp_path]).groups[0].findings if found.control
+    }
+    assert not findings[1e-3].is_primary
+    assert not findings[1e-3].stands_alone
+    if not left_out:
+        assert findings[2e-3].is_primary
+        assert findings[2e-3].stands_alone
+
+
+# --- figures that were left out --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("left_out", ["baseline+shift+gain", "oelm-lowrank"])
+def test_a_planned_run_that_was_not_asked_is_as_good_as_missing(tmp_path: Path, left_out: str) -> None:
+    """Its answers, which are worse than the others', lie beside the record and can be left out without a trace."""
+    accuracies = {
+        "baseline": (0.80, 0.81, 0.80, 0.81),
+        "baseline+shift+gain": (0.90, 0.91, 0.90, 0.91),
+        "oelm-lowrank": (0.90, 0.91, 0.90, 0.70),
+    }
+    configs = {method: make_config(method, 0, lr=1e-4) for method in accuracies}
+    digest = write_plan(tmp_path, configs, primary="oelm-lowrank", seeds=(0, 1, 2, 3))
+    for method, values in accuracies.items():
+        records = finetuned(method, values, study=role(method, [digest], "oelm-lowrank"))
+        lost = {"baseline+shift+gain": range(4), "oelm-lowrank": (3,)}[left_out] if method == left_out else ()
+        put(tmp_path, [r.model_copy(update={"evaluations": ()}) if i in lost else r for i, r in enumerate(records)])
+    found = finding(report_runs([tmp_path]), "oelm-lowrank")
+    assert found.withheld is Withheld.INCOMPLETE

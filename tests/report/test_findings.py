@@ -6,16 +6,17 @@ from scipy import stats
 from oelm.base.errors import ConfigError
 from oelm.config.measure import PERPLEXITY
 from oelm.config.record import Evaluation
-from oelm.config.study_role import StudyRole
+from oelm.config.study_role import StudyRole, Tuning
 from oelm.evaluate.ask_likelihood import TEXT_LOSS, TEXT_PERPLEXITY
 from oelm.report.arms import group_into_arms
 from oelm.report.confounds import ConfoundKind
-from oelm.report.findings import Comparison, Finding, MissingRuns, estimate_pair
+from oelm.report.findings import Comparison, Finding, MissingRuns, Withheld, estimate_pair
 from oelm.report.findings import compare as compare_arms
 from oelm.report.groups import build_report
 from oelm.report.sentences import finding_remarks
 from oelm.report.texts import Language, Texts
 from oelm.report.verdicts import Model, Verdict
+from oelm.report.write_markdown import as_markdown
 
 from .records import BASELINE_LOSSES, EXAMPLES, finetuned, make_arm, make_config, make_record, shifted
 
@@ -434,3 +435,37 @@ def test_sets_of_unequal_length_are_refused() -> None:
     longer = finetuned("oelm", ACCURACIES, examples=EXAMPLES + 1)
     with pytest.raises(ConfigError, match="dev has 1,000 and 1,001 examples"):
         compare([*finetuned("baseline", ACCURACIES), *longer])
+
+
+@pytest.mark.parametrize(("control", "arm"), [((0.0,) * 3, (0.0,) * 3), ((0.003, 0.002, 0.002), (0.001, 0.0, 0.0))])
+def test_of_a_control_that_has_nothing_right_there_is_no_share(control: tuple, arm: tuple) -> None:
+    """Divided by next to nothing, equal runs would be `inferior by 100 %`, or anything."""
+    records = [*finetuned("baseline", control), *finetuned("oelm", arm)]
+    row = finding(compare(records), "oelm")
+    assert (row.verdict, row.withheld) == (Verdict.NO_VERDICT, Withheld.NO_SHARE)
+    assert row.estimate is None or row.estimate.ends is None
+    assert row.shown is not None, "in points there is a difference"
+    assert row.shown.ends is not None
+    text = as_markdown(build_report(records))
+    assert "next to nothing right" in text
+    assert "nan" not in text
+
+
+def test_the_rate_at_which_the_cosine_ends_follows_from_a_tuned_rate() -> None:
+    def tuned(method: str, lr: float, last: float) -> list:
+        tuning = Tuning(grid=(1e-3, 2e-3), seed=9, steps=200, runs=2, split="validation", measure="loss")
+        records = make_arm(method, BASELINE_LOSSES, study=StudyRole(study="s", stage="final", tuning=tuning), lr=lr)
+        optim = records[0].config.optim.model_copy(update={"min_lr_ratio": last / lr})
+        return [r.model_copy(update={"config": r.config.model_copy(update={"optim": optim})}) for r in records]
+
+    for last, named in ((1e-4, []), (2e-4, []), (1e-3, ["min_lr_ratio"])):
+        row = finding(compare([*tuned("baseline", 1e-3, 1e-4), *tuned("oelm", 2e-3, last)]), "oelm")
+        assert [each.what for each in row.confounds if each.kind is ConfoundKind.SETTING] == named
+
+
+def test_a_loss_of_nothing_is_no_error() -> None:
+    """Known answers can be learnt to the last digit."""
+    records = [make_record(make_config(method, seed), 0.0) for method in ("baseline", "oelm") for seed in range(3)]
+    curves = [tuple(point.model_copy(update={"loss": 0.0}) for point in record.curve) for record in records]
+    flat = [record.model_copy(update={"curve": curve}) for record, curve in zip(records, curves, strict=True)]
+    assert "oelm" in as_markdown(build_report(flat))

@@ -69,7 +69,7 @@ def test_of_a_model_that_has_not_learnt_nothing_is_said() -> None:
         for seed in range(3)
     ]
     assert plain([r for r in records if r.method == "baseline"] + shifted_losses(records)).startswith(
-        "Nothing can be said of freezing Q and K (oelm) yet: the control has hardly learnt anything"
+        "Nothing can be said of freezing Q and K (oelm) yet: its control has hardly learnt anything"
     )
 
 

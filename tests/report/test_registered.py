@@ -138,7 +138,7 @@ def test_where_a_planned_run_is_missing_there_is_no_verdict(tmp_path: Path, left
     )
     text = as_markdown(report)
     assert f"Planned runs that are missing: {left_out}." in text
-    assert "no verdict, because planned runs are missing" in text
+    assert "no verdict, because planned runs or their figures are missing" in text
 
 
 def test_a_planned_pair_too_few_is_no_call_for_other_seeds(tmp_path: Path) -> None:
@@ -387,3 +387,14 @@ def test_what_is_no_plan_is_passed_over(tmp_path: Path, kind: str) -> None:
         (tmp_path / "plan.json").write_bytes(b"\xff")
     (found,) = report_runs([tmp_path]).registrations
     assert found.missing is None, "the plan is not here"
+
+
+def test_what_was_taken_out_before_the_first_run_is_not_missing(tmp_path: Path) -> None:
+    digests = [
+        write_plan(tmp_path, seeds=(0, 1, 2, 3, 4), arms=arms_of((*METHODS, "oelm-q"))),
+        write_plan(tmp_path, "amendment-1.json"),
+    ]
+    study(tmp_path, digests)
+    report = report_runs([tmp_path])
+    assert report.registrations[0].missing == ()
+    assert finding(report, "oelm").verdict is Verdict.NON_INFERIOR

@@ -58,15 +58,23 @@ class RegisteredPlan(Settings):
         return self.model_dump(mode="json", exclude={*_NOT_JUDGED, "amends"})
 
     @property
-    def primary_method(self) -> str | None:
-        """The method of the primary arm: cells are called `[data-]arm[-setting=value]`."""
+    def primary_arms(self) -> tuple[str, ...]:
+        """The primary arm on each data set at each point of the axes: cells are called `[data-]arm[-setting=value]`."""
+        rests = {cell: rest for cell in self.arms if (rest := self._beside_primary(cell)) is not None}
+        # Where there are no axes, `-setting=value` is a part of another arm's name.
+        return tuple(cell for cell, rest in rests.items() if not rest) or tuple(rests)
+
+    def _beside_primary(self, cell: str) -> str | None:
+        """What a cell is called beyond its data set and the primary arm; None where it is that of another arm."""
         wanted = self.primary.replace("/", "_").replace(" ", "")
-        for name, arm in self.arms.items():
-            names = {name, *(name.removeprefix(f"{data}-") for data in self.data)}
-            rests = [each.removeprefix(wanted) for each in names if each.startswith(wanted)]
-            if any(not rest or (rest[0] == "-" and "=" in rest.split("-")[1]) for rest in rests):
-                return arm.method
-        return None
+        names = {cell, *(cell.removeprefix(f"{data}-") for data in self.data)}
+        rests = [each.removeprefix(wanted) for each in names if each.startswith(wanted)]
+        return next((rest for rest in rests if not rest or (rest[0] == "-" and "=" in rest.split("-")[1])), None)
+
+    @property
+    def primary_method(self) -> str | None:
+        """The method of the primary arm."""
+        return next((self.arms[cell].method for cell in self.primary_arms), None)
 
     @property
     def runs(self) -> tuple[tuple[str, int], ...]:

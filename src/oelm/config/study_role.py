@@ -108,6 +108,8 @@ class StudyRole(Settings):
     """The arm, with data and axes where there are several, as the plan names it; None in older records."""
     primary: str | None = None
     """The method whose comparison with its control is the study's question; all others are secondary."""
+    is_primary: bool | None = None
+    """Whether this is the primary arm: others may have its method. None in records from before it was kept."""
     margin: Annotated[float, Field(gt=1)] = 1.05
     tuning: Tuning | None = None
     """None where the learning rate was set by hand."""

@@ -143,6 +143,7 @@ class StudyRuns:
                 "stage": stage,
                 "cell": cell.name,
                 "primary": parse_method(primary).name,
+                "is_primary": cell.arm.name == self.study.primary,
                 "margin": self.study.margin,
                 "tuning": tuning,
             }

@@ -19,6 +19,8 @@ from oelm.config.settings import fingerprint
 from oelm.config.study_role import Tuning
 
 LEARNING_RATE = "optim.lr"
+FINAL_RATE = "optim.min_lr_ratio"
+"""The rate at which the cosine ends, as a share of the first: it follows from a tuned rate."""
 NO_SETTING = "none"
 """Stands for a setting that one of two runs does not have (a freezing plan, for instance)."""
 ORIGINAL_STD = 0.02
@@ -133,7 +135,7 @@ def _last_fifth(record: Record) -> float | None:
         return None
     one, two = pairs[0]
     then = one.loss + (two.loss - one.loss) * (begin - one.step) / (two.step - one.step)
-    return record.curve[-1].loss / then - 1
+    return record.curve[-1].loss / then - 1 if then else None  # a loss of 0: what is known is answered
 
 
 def weights_saved(arm: Arm, control: Arm) -> float:
@@ -183,6 +185,11 @@ def is_tuning(config: RunConfig) -> bool:
 def study_of(config: RunConfig) -> str | None:
     """The name of the study that a run belongs to."""
     return config.study.study if config.study else None
+
+
+def is_registered(config: RunConfig) -> bool:
+    """Whether it was run under a registered plan."""
+    return config.study is not None and config.study.plan is not None
 
 
 def cell_of(config: RunConfig) -> str | None:
@@ -322,8 +329,14 @@ def unlike_settings(one: RunConfig, other: RunConfig) -> tuple[str, ...]:
     return tuple(
         path
         for path in differing_settings(one, other)
-        if not is_of_method(path) and not (path == LEARNING_RATE and tuned_alike(one, other))
+        if not is_of_method(path) and not (path in (LEARNING_RATE, FINAL_RATE) and _is_tuned_alike(path, one, other))
     )
+
+
+def _is_tuned_alike(path: str, one: RunConfig, other: RunConfig) -> bool:
+    """Whether rates differ by what was chosen alike; the last one then is the same, or the same share of the first."""
+    lasts = [config.optim.min_lr_ratio * config.optim.lr for config in (one, other)]
+    return tuned_alike(one, other) and (path == LEARNING_RATE or math.isclose(*lasts))
 
 
 def tuning_of(config: RunConfig) -> Tuning | None:

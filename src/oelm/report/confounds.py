@@ -14,7 +14,6 @@ from oelm.config.methods import CARRIED, carried, control_of
 from oelm.config.run import RunConfig
 from oelm.config.study_role import Tuning
 from oelm.report.arms import (
-    LEARNING_RATE,
     NO_SETTING,
     Arm,
     choose_control,
@@ -24,7 +23,6 @@ from oelm.report.arms import (
     setting_name,
     setting_value,
     short_float,
-    tuned_alike,
     tuning_of,
     unlike_settings,
 )
@@ -309,10 +307,9 @@ def _are_ablations(one: Arm, other: Arm) -> bool:
     never_frozen = ours.plan is None or isinstance(ours.plan.when, From)
     if never_frozen or drawn_alike or (one.task, one.source) != (other.task, other.source):
         return False
-    allowed = {"method.query", "method.key", "method.scale"}
-    if tuned_alike(one.config, other.config):
-        allowed.add(LEARNING_RATE)
-    return set(differing_settings(one.config, other.config)) <= allowed
+    of_method = {path for path in differing_settings(one.config, other.config) if is_of_method(path)}
+    draws = {"method.query", "method.key", "method.scale"}
+    return of_method <= draws and not unlike_settings(one.config, other.config)
 
 
 def _scale_gap(one: Arm, other: Arm) -> ScaleGap | None:

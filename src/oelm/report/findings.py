@@ -12,6 +12,7 @@ import numpy as np
 from oelm.base.errors import ConfigError
 from oelm.config.measure import LOSS, CompareScale, Measure
 from oelm.config.record import Evaluation, Record, TextBlocks
+from oelm.config.run import RunConfig
 from oelm.report.arms import NO_SETTING, Arm, cell_of, choose_control, study_of
 from oelm.report.confounds import Confound, confounds_between
 from oelm.report.contrasts import CONFIDENCE, Floats, seeds_to_decide, text_contrast
@@ -91,14 +92,16 @@ class MissingRuns:
 class Withheld(StrEnum):
     """Why there is no verdict although there are seeds enough."""
 
+    NO_SHARE = "no-share"
+    """The control has nothing right, or so little that it might have: there is no share of it."""
     NO_OUTCOMES = "no-outcomes"
     """Of some runs the single answers are missing, so there is no interval."""
     INCOMPLETE = "incomplete"
-    """Planned runs of the arm or of its control are missing: were they left out for what they showed?"""
+    """Planned runs of the arm or of its control, or their figures, are missing: left out for what they showed?"""
     NO_NEGATIVE = "no-negative"
     """No difference shows, and the negative control, which would say whether one could, lacks runs or this measure."""
     NOT_LEARNT = "not-learnt"
-    """The control predicts hardly better than without looking: before anything is learnt, all arms are alike."""
+    """A run of the control predicts hardly better than without looking: that is no yardstick."""
     CANNOT_TELL = "cannot-tell"
     """The negative control did not fail either: where no difference shows, none could have shown."""
 
@@ -288,7 +291,8 @@ def _judged_primary(asked: _Asked) -> int | None:
 
 def require_arm(groups: Sequence[Sequence[Arm]], primary: str | None) -> None:
     """Refuse a primary arm that is none of the arms."""
-    if primary is not None and not any(primary_arms(arms, primary) for arms in groups):
+    methods = {arm.method.name for arms in groups for arm in arms if not arm.is_reference}
+    if primary is not None and primary not in methods:
         raise ConfigError(f"no arm has the method {primary!r}", "name the method of one of the arms, not of a baseline")
 
 
@@ -329,8 +333,7 @@ def _asked(arms: Sequence[Arm], terms: Terms, *, is_first: bool) -> list[_Asked]
     declared = dict.fromkeys(measure for arm in arms for record in arm.records for measure in record.declared)
     judged = [measure for measure in declared if measure.scale is not None]
     also = tuple(measure for measure in declared if measure.scale is None)
-    planned = [arm for arm in arms if terms.provides_for(arm)]
-    chosen = primary_arms(planned, terms.primary) or primary_arms(arms, terms.primary)
+    chosen = _primaries(arms, terms)
     primary = chosen[0] if len(chosen) == 1 else None
     asked = [
         _asked_on(arms, measure, on, terms, primary, also, is_first=measure == judged[0])
@@ -343,6 +346,14 @@ def _asked(arms: Sequence[Arm], terms: Terms, *, is_first: bool) -> list[_Asked]
         replace(each, question=replace(each.question, absent=0 if place else absent + begun))
         for place, each in enumerate(asked)
     ]
+
+
+def _primaries(arms: Sequence[Arm], terms: Terms) -> list[str]:
+    """The primary arms: those of the plan, which knows them by name, or those with the method that is asked for."""
+    planned = [arm for arm in arms if terms.provides_for(arm)]
+    if terms.plan and terms.is_registered and terms.primary == terms.plan.primary:
+        return primary_arms([arm for arm in planned if cell_of(arm.config) in terms.plan.primaries], terms.primary)
+    return primary_arms(planned, terms.primary) or primary_arms(arms, terms.primary)
 
 
 def _only_begun(asked: _Asked) -> int:
@@ -396,7 +407,9 @@ def _control(arm: Arm, among: Sequence[Arm], terms: Terms) -> Arm | None:
 def _comparison(asked: _Asked, judged: Sequence[Judgement | None]) -> Comparison:
     question = asked.question
     planned = [place for place in question.negatives if place not in question.unplanned]
-    negatives = planned or list(question.negatives)
+    negatives = [place for place in planned or question.negatives if _is_judged(judged[place])]
+    if len(negatives) < len(planned or question.negatives):  # too few seeds to see one fail
+        asked, negatives = replace(asked, lacks_negative=True), []
     # Every one of them must fail: one that was added until it did would show nothing.
     unfailing = [place for place in negatives if not _is_inferior(judged[place])]
     can_tell = not unfailing
@@ -415,6 +428,10 @@ def _comparison(asked: _Asked, judged: Sequence[Judgement | None]) -> Comparison
         negative=None if told is None else asked.arms[told].label,
         can_tell=None if told is None else can_tell,
     )
+
+
+def _is_judged(judgement: Judgement | None) -> bool:
+    return judgement is not None and Verdict(str(judgement.verdict)) is not Verdict.NO_VERDICT
 
 
 def _is_inferior(judgement: Judgement | None) -> bool:
@@ -455,7 +472,14 @@ def mean_of(values: Collection[float], measure: Measure) -> float | None:
 
 def primary_arms(arms: Sequence[Arm], method: str | None) -> list[str]:
     """The labels of the arms with this method; one under several settings is no primary arm."""
-    return [arm.label for arm in arms if arm.method.name == method and not arm.is_reference]
+    alike = [arm for arm in arms if arm.method.name == method and not arm.is_reference]
+    return [arm.label for arm in alike if not any(_is_secondary(config) for config in arm.configs)]
+
+
+def _is_secondary(config: RunConfig) -> bool:
+    """Whether its study says so, although it has the method of the primary arm."""
+    role = config.study
+    return role is not None and role.primary == config.method.name and role.is_primary is False
 
 
 def missing_runs(arm: Arm, control: Arm) -> tuple[MissingRuns, ...]:
@@ -620,16 +644,30 @@ def _withheld(
 ) -> Withheld | None:
     """Why the verdict must not be given; None where it may, or where there are too few seeds for one."""
     if verdict is Verdict.NO_VERDICT or control is None:
-        return Withheld.NO_OUTCOMES if pairs >= PAIRS_FOR_VERDICT else None
+        return _no_interval(arm, control, asked) if control and pairs >= PAIRS_FOR_VERDICT else None
     plan, is_harmless = asked.terms.plan, verdict is Verdict.NON_INFERIOR
     cells = [each.config.study.cell for each in (arm, control) if each.config.study]
-    if plan and any(map(plan.lacks, cells)):
+    if plan and (any(map(plan.lacks, cells)) or _lacks_figures(arm, control, plan, asked)):
         return Withheld.INCOMPLETE
     if is_harmless and (asked.lacks_negative or (plan and any(map(plan.lacks_negative, cells)))):
         return Withheld.NO_NEGATIVE
-    if control.unexplained is not None and control.unexplained > LEARNT:
+    if control.unexplained is not None and control.unexplained > LEARNT and verdict is not Verdict.INFERIOR:
         return Withheld.NOT_LEARNT
     return None if can_tell or not is_harmless else Withheld.CANNOT_TELL
+
+
+def _no_interval(arm: Arm, control: Arm, asked: _Asked) -> Withheld:
+    """Why there are seeds enough and no interval."""
+    outcomes = [_outcomes(record, asked.on) for each in (arm, control) for record in each.records]
+    return Withheld.NO_OUTCOMES if any(found is None for found in outcomes) else Withheld.NO_SHARE
+
+
+def _lacks_figures(arm: Arm, control: Arm, plan: Registration, asked: _Asked) -> bool:
+    """Whether there are runs of which this was not asked, or another arm stands in for the planned control."""
+    planned = plan.controls.get(cell_of(arm.config) or "") if asked.terms.provides_for(arm) else None
+    measure, on = asked.question.measure, asked.on
+    lacking = any(set(each.seeds) - values_of(each, measure, on).keys() for each in (arm, control))
+    return lacking or planned not in (None, cell_of(control.config))
 
 
 def _more_seeds(judgement: Judgement, question: Question) -> int | None:
@@ -646,13 +684,15 @@ def _natural(values: BySeed, measure: Measure) -> dict[int, float]:
 
 def _pair(ours: float, theirs: float, measure: Measure) -> float:
     if measure.scale is CompareScale.SHARE:
-        return ours / theirs if theirs else math.inf
+        return ours / theirs if theirs else 1.0 if ours == theirs else math.inf
     return exponential(ours - theirs) if measure.scale is CompareScale.RATIO else ours - theirs
 
 
-def _estimate(judgement: Judgement, measure: Measure) -> Estimate:
+def _estimate(judgement: Judgement, measure: Measure) -> Estimate | None:
     assert measure.scale is not None
     found, other = _scalar(judgement.estimate, measure.scale), judgement.other
+    if math.isnan(found.value):
+        return None  # there is no share of nothing
     if found.ends is None:
         return found
     return replace(

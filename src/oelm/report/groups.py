@@ -14,6 +14,7 @@ from oelm.report.arms import (
     Arm,
     choose_control,
     group_into_arms,
+    is_registered,
     is_same_method,
     is_tuning,
     problem_of,
@@ -196,9 +197,10 @@ def split_into_groups(records: Sequence[Record]) -> list[list[Record]]:
     """Experiments (one study, source, task, data and size) in the order of their first run.
 
     An arm without a control of its own study, data and size joins the experiment of the control that is nearest, so
-    that what differs between the two is named; without any control it stays where it is.
+    that what differs between the two is named; without any control it stays where it is. So do runs under a registered
+    plan, which says what they are compared with, and controls: with them their whole experiment would join another.
     """
-    arms = group_into_arms(records)
+    arms = [arm for members in _by_plan(records) for arm in group_into_arms(members)]
     joined: dict[str, list[Record]] = {}
     for arm in arms:
         root = _last_control(arm, arms)
@@ -207,10 +209,30 @@ def split_into_groups(records: Sequence[Record]) -> list[list[Record]]:
     return list(joined.values())
 
 
+def _by_plan(records: Sequence[Record]) -> list[list[Record]]:
+    """The runs under the plan of each study, and those under none; a run that is in it twice counts once."""
+    found: dict[str | None, dict[str, Record]] = {}
+    for record in records:
+        study = study_of(record.config) if is_registered(record.config) else None
+        run = fingerprint([record.task, record.source, record.config.fingerprint])
+        found.setdefault(study, {}).setdefault(run, record)
+    return [list(runs.values()) for runs in found.values()]
+
+
 def _last_control(arm: Arm, arms: Sequence[Arm]) -> Arm:
     """The control of the control ... of an arm: in the end a plain baseline, or what has no control."""
-    control = choose_control(arm, arms)
+    control = choose_control(arm, arms if _may_join_others(arm) else [each for each in arms if _is_beside(arm, each)])
     return arm if control is None else _last_control(control, arms)
+
+
+def _may_join_others(arm: Arm) -> bool:
+    return not arm.is_baseline and not any(map(is_registered, arm.configs))
+
+
+def _is_beside(arm: Arm, other: Arm) -> bool:
+    """Whether two arms learn the same in one study."""
+    one, two = arm.config, other.config
+    return (study_of(one), problem_of(one)) == (study_of(two), problem_of(two))
 
 
 def _group(arms: tuple[Arm, ...], comparisons: tuple[Comparison, ...], answers: views.Answers) -> Group:

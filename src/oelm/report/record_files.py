@@ -98,20 +98,20 @@ def _read_run(file: Path) -> FoundRun:
 
 
 def _agreeing(read: Sequence[FoundRun]) -> tuple[FoundRun, ...]:
-    """Each run once; refused where two records cannot both be true."""
-    kept: dict[tuple[str, str, str], FoundRun] = {}
+    """Each run once for each study that planned it; refused where two records cannot both be true."""
+    first: dict[tuple[str, ...], FoundRun] = {}
+    kept: dict[tuple[str | None, ...], FoundRun] = {}
     for found in read:
-        record = found.record
-        stage = record.config.study.stage if record.config.study else ""
-        run = (f"{record.task} {record.source}", stage, record.config.fingerprint)
-        if run not in kept:
-            kept[run] = found
-        elif (unlike := _unlike_result(kept[run].record, record)) is not None:
+        record, role = found.record, found.record.config.study
+        run = (f"{record.task} {record.source}", role.stage if role else "", record.config.fingerprint)
+        planned_by = (role.study, role.cell) if role and role.plan and role.stage == "final" else ()
+        if (unlike := _unlike_result(first.setdefault(run, found).record, record)) is not None:
             raise CheckpointError(
-                f"{kept[run].file} and {found.file} record the same run with different results ({unlike})",
+                f"{first[run].file} and {found.file} record the same run with different results ({unlike})",
                 "compare only one of them",
             )
-    if reason := disagreement({str(run.file): run.record for run in kept.values()}):
+        kept.setdefault((*run, *planned_by), found)
+    if reason := disagreement({str(run.file): run.record for run in first.values()}):
         raise CheckpointError(reason, "put the files back as the runs wrote them, or leave one of the two out")
     return tuple(kept.values())
 
@@ -278,7 +278,7 @@ class Registration:
     arms: frozenset[str] = frozenset()
     """The arms that were planned before the runs. Others are shown, and narrow no interval of these."""
     primaries: frozenset[str] = frozenset()
-    """Those of the primary method: one for each data set and size."""
+    """Those called as the primary arm is: one for each data set and size."""
     controls: Mapping[str, str] = field(default_factory=dict)
     """The control that was planned for each arm, where it was planned too."""
     negatives: Mapping[str, str] = field(default_factory=dict)
@@ -392,7 +392,7 @@ def _registration(study: str | None, group: Sequence[Record], plans: Mapping[str
         added=tuple(sorted(made - planned.keys())),
         unlike=tuple(sorted(unlike)),
         arms=frozenset(fixed.arms),
-        primaries=frozenset(name for name, arm in fixed.arms.items() if arm.method == fixed.primary_method),
+        primaries=frozenset(fixed.primary_arms),
         controls=_controls(fixed),
         negatives=_negatives(fixed),
         absent_arms=sum(name not in cells and arm.method != arm.control for name, arm in fixed.arms.items()),
@@ -429,11 +429,12 @@ def _planned_runs(versions: Sequence[RegisteredPlan]) -> dict[str, None]:
     An amendment from before any run had ended has seen nothing, so it costs no look.
     """
     fixed = _fixed_before_the_runs(versions)
+    later = [plan for plan in versions if plan.runs_before and plan is not fixed]
     seeds, looks = set(fixed.seeds), 1
-    for plan in versions:
-        looks += bool(plan.runs_before and set(plan.seeds) - seeds)
+    for plan in later:
+        looks += bool(set(plan.seeds) - seeds)
         seeds |= set(plan.seeds) if looks <= fixed.looks else set()
-    runs = (run for plan in versions for run in plan.runs)
+    runs = (run for plan in (fixed, *later) for run in plan.runs)
     return dict.fromkeys(f"{cell}-seed{seed}" for cell, seed in runs if seed in seeds)
 
 

@@ -64,12 +64,12 @@ def _deed(arm: Arm, say: Texts) -> str:
 
 
 def _case(found: Finding) -> str:
+    if found.withheld is not None:
+        return f"withheld_{found.withheld.replace('-', '_')}"
     if found.estimate is None:
         return "no_pair"
     if found.arm.source == "reported":
         return "reported_better" if _is_better(found.estimate.value, found.measure) else "reported_worse"
-    if found.withheld is not None:
-        return f"withheld_{found.withheld.replace('-', '_')}"
     name = found.verdict.replace(" ", "_").replace("-", "_")
     return f"{name}_yet_worse" if found.verdict is Verdict.NON_INFERIOR and found.measurably_worse else name
 

@@ -12,6 +12,7 @@ from oelm.config.record import Environment, Record
 from oelm.config.settings import fingerprint
 from oelm.config.study_role import ChosenBy, Trial
 from oelm.report.arms import (
+    FINAL_RATE,
     LEARNING_RATE,
     Arm,
     cell_of,
@@ -34,11 +35,11 @@ from oelm.report.findings import Estimate, Finding
 _NOT_COMPARABLE = ("data.", "model.", "method.")
 """Digests that another study did not publish; the size, which has a name; and the method, which is equal."""
 _MAY_DIFFER_IN_TUNING = frozenset(
-    {LEARNING_RATE, "train.steps", "optim.warmup_steps", "train.validate_every", "train.validation_half"}
+    {LEARNING_RATE, FINAL_RATE, "train.steps", "optim.warmup_steps", "train.validate_every", "train.validation_half"}
 )
 """A tuning run may be a shorter version of the final one, on the other half of the validation documents."""
 _MAY_DIFFER_ALONG_A_SLOPE = frozenset(
-    {LEARNING_RATE, "optim.warmup_steps", "train.validate_every", "train.validation_half"}
+    {LEARNING_RATE, FINAL_RATE, "optim.warmup_steps", "train.validate_every", "train.validation_half"}
 )
 """Every length and size has its own best rate; warm-up and the steps between validations go with the length. Another
 half of the validation documents is named beside the trend (`also_differs`)."""
@@ -265,8 +266,9 @@ def tuning_tables(records: Sequence[Record], arms: Sequence[Arm]) -> tuple[Tunin
     groups: dict[str, list[Record]] = {}
     for record in records:
         if is_tuning(record.config):
-            settings = {path: value for path, value in flat_settings(record.config).items() if path != LEARNING_RATE}
-            groups.setdefault(fingerprint([record.task, record.config.seed, settings]), []).append(record)
+            rates, settings = (LEARNING_RATE, FINAL_RATE), flat_settings(record.config).items()
+            same = {path: value for path, value in settings if path not in rates}
+            groups.setdefault(fingerprint([record.task, record.config.seed, same]), []).append(record)
     return tuple(_tuning_table(group, _final_arm(group[0], arms)) for group in groups.values())
 
 

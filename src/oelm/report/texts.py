@@ -160,13 +160,18 @@ TEXTS: dict[str, tuple[str, str]] = {
         "made of, are missing",
         "不能断定{doing}（{arm}）使{measure}变差多少：部分运行缺少逐条答案，无法得出区间",
     ),
+    "plain.withheld_no_share": (
+        "we cannot say what {doing} ({arm}) costs in {measure}: the control has next to nothing right, so there is "
+        "nothing that could be kept",
+        "不能断定{doing}（{arm}）使{measure}变差多少：对照几乎没有答对的，无从谈起保持",
+    ),
     "plain.no_pair": (
         "we cannot say yet what {doing} ({arm}) costs in {measure}: it shares no seed with its control",
         "尚不能断定{doing}（{arm}）使{measure}变差多少：它与对照没有共同的种子",
     ),
     "plain.withheld_incomplete": (
-        "we cannot say yet what {doing} ({arm}) costs in {measure}: planned runs are missing",
-        "尚不能断定{doing}（{arm}）使{measure}变差多少：缺少计划内的运行",
+        "we cannot say yet what {doing} ({arm}) costs in {measure}: planned runs or their figures are missing",
+        "尚不能断定{doing}（{arm}）使{measure}变差多少：缺少计划内的运行或其结果",
     ),
     "plain.withheld_no_negative": (
         "we cannot say yet that {doing} ({arm}) is harmless in {measure}: figures of the negative control, which "
@@ -174,9 +179,9 @@ TEXTS: dict[str, tuple[str, str]] = {
         "尚不能说{doing}（{arm}）对{measure}无害：缺少阴性对照的结果，无从得知本研究能否分辨",
     ),
     "plain.withheld_not_learnt": (
-        "nothing can be said of {doing} ({arm}) yet: the control has hardly learnt anything, and so all methods look "
-        "alike",
-        "关于{doing}（{arm}）尚无话可说：对照几乎什么也没有学到，各方法看来都一样",
+        "nothing can be said of {doing} ({arm}) yet: its control has hardly learnt anything, with one seed at least, "
+        "and is no yardstick",
+        "关于{doing}（{arm}）尚无话可说：对照至少有一个种子几乎什么也没有学到，不能作为标准",
     ),
     "plain.withheld_cannot_tell": (
         "we cannot say that {doing} ({arm}) is harmless here: even attention that tells no token from another is not "
@@ -290,7 +295,14 @@ TEXTS: dict[str, tuple[str, str]] = {
         "这大于更换种子的影响：判定只对这段验证文本成立。",
     ),
     "withheld.no-outcomes": ("no verdict, because single answers are missing", "不作判定，因为缺少逐条答案"),
-    "withheld.incomplete": ("no verdict, because planned runs are missing", "不作判定，因为缺少计划内的运行"),
+    "withheld.no-share": (
+        "no verdict, because the control has next to nothing right",
+        "不作判定，因为对照几乎没有答对的",
+    ),
+    "withheld.incomplete": (
+        "no verdict, because planned runs or their figures are missing",
+        "不作判定，因为缺少计划内的运行或其结果",
+    ),
     "withheld.no-negative": (
         "no verdict, because figures of the negative control are missing",
         "不作判定，因为缺少阴性对照的结果",
@@ -410,10 +422,10 @@ TEXTS: dict[str, tuple[str, str]] = {
         "{control} 已学到东西：其损失为不看输入的预测的 {share}；在最后五分之一的步数里变化了 {change}。",
     ),
     "assay.not_learnt": (
-        "{control} has hardly learnt anything: its loss is {share} of that of a prediction that looks at nothing, and "
-        "over the last fifth of the steps it changed by {change}. Before anything is learnt, all arms are alike.",
-        "{control} 几乎什么也没有学到：其损失为不看输入的预测的 {share}，在最后五分之一的步数里变化了 {change}。"
-        "尚未学到东西时，各组都一样。",
+        "{control} has hardly learnt anything: the loss of its worst run is {share} of that of a prediction that looks "
+        "at nothing, and over the last fifth of the steps it changed by {change}. That is no yardstick.",
+        "{control} 几乎什么也没有学到：其最差一次运行的损失为不看输入的预测的 {share}，在最后五分之一的步数里变化了 "
+        "{change}。它不能作为标准。",
     ),
     "assay.not_known": (
         "How much {control} has learnt is not known: its records do not hold the entropy of their data. Over the last "
@@ -429,8 +441,9 @@ TEXTS: dict[str, tuple[str, str]] = {
         "阴性对照 {arm} 在该界值下未被证明失败：处于界值之内的组未必更好。",
     ),
     "assay.no_negative": (
-        "Without a negative control (`blind`) it is not shown that this study can tell arms apart.",
-        "没有阴性对照（`blind`），本研究能否区分各组未经证明。",
+        "Without a negative control (`blind`) that has seeds enough for a verdict it is not shown that this study can "
+        "tell arms apart.",
+        "没有种子足够的阴性对照（`blind`），本研究能否区分各组未经证明。",
     ),
     "pooled": ("Scatter is pooled over {arms} arms and the seeds {seeds}.", "离散度由 {arms} 组、种子 {seeds} 合并。"),
     "pooled_left_out": (

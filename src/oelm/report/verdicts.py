@@ -375,7 +375,8 @@ def _chosen_by_examples(sample: Sample, arm: int, control: int, measure: Measure
 
 
 def _share(arm: Floats, control: Floats) -> Floats:
-    return np.asarray(arm / np.maximum(control, 1e-12))
+    """Not a number where the control, or one that might have been, has nothing."""
+    return np.divide(arm, control, out=np.full(np.shape(control), np.nan), where=np.asarray(control > 0))
 
 
 def _difference(arm: Floats, control: Floats) -> Floats:
