@@ -17,6 +17,7 @@ from oelm.config.record import RunState
 from oelm.experiments.matrix import StudyRun
 from oelm.experiments.ownership import is_claimed
 from oelm.experiments.selection import Selection
+from oelm.experiments.study import StudyFile
 from oelm.train.folder import RunFolder, stop_request
 from train.processes import Running, started, until
 from train.toys import last_weights, timeless_record, toy_text, trained
@@ -209,6 +210,29 @@ def test_learning_rates_are_chosen_then_used(tmp_path: Path, monkeypatch: pytest
     assert not list((tmp_path / "out").rglob("step-*")), "it was not to keep them"
     kept = json.loads((tmp_path / "kept" / "final" / "oelm-seed0" / "record.json").read_text())
     assert kept["result"]["loss"] == record.result.loss
+
+
+@pytest.mark.slow
+def test_a_final_run_that_diverges_is_a_result_and_the_study_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also the second time; what was kept says so, and asks for just what was run."""
+    monkeypatch.chdir(tmp_path)
+    wild = {"method": "oelm", "settings": {"lr": 1e30}}
+    study = write_study(tmp_path / "study.yaml", train={"steps": 20}, arms=["baseline", wild], seeds=[0])
+    command = ["experiment", "run", str(study), "--on=cpu", "--out-dir=out", "--results=kept", "--set=margin=1.2"]
+    for _ in range(2):
+        ended = started(command).ended()
+        assert ended.code == 0, ended.err
+        assert "1 of 2 runs diverged (oelm-seed0)" in ended.out
+        assert Path("out/report.html").is_file()
+    assert Path("kept/final/baseline-seed0/record.json").is_file()
+    assert json.loads(Path("kept/final/oelm-seed0/state.json").read_text())["host"] is None
+    compared = started(["compare", "kept"]).ended()
+    assert "Of these diverged: 1 (oelm-seed0)" in " ".join(compared.out.split())
+    kept, given = StudyFile.read(Path("kept/study.yaml")).study, StudyFile.read(study).study
+    assert kept == given.model_copy(update={"margin": 1.2})
+    assert kept != given
 
 
 @pytest.mark.slow

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from oelm.base.errors import ConfigError
+from oelm.config.record import RunState
 from oelm.config.registered import RegisteredPlan, file_digest
 from oelm.config.study_role import PlanStamp
-from oelm.experiments.register import register, under_plan
+from oelm.experiments.register import read_plan, register, under_plan
 from oelm.report.groups import report_runs
 from oelm.report.write_markdown import as_markdown
+from oelm.train.folder import new_state
 from train.toys import trained
 
 from .toy_studies import runs_of, write_study
@@ -136,3 +138,21 @@ def test_a_plan_that_came_after_runs_says_so(tmp_path: Path) -> None:
     (tmp_path / "out" / "final" / "x").mkdir(parents=True)
     (tmp_path / "out" / "final" / "x" / "record.json").write_text("{}")
     assert registered(tmp_path).runs_before == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "measures", "seen"),
+    [(RunState.DIVERGED, {}, 1), (RunState.INTERRUPTED, {"loss": 2.0}, 1), (RunState.FAILED, {}, 0)],
+)
+def test_what_has_no_record_can_have_been_seen_too(
+    tmp_path: Path, state: RunState, measures: dict[str, float], seen: int
+) -> None:
+    """Whoever knows that an arm diverges, or how it stands halfway, amends the plan after the fact."""
+    registered(tmp_path)
+    folder = tmp_path / "out" / "final" / "oelm-seed0"
+    folder.mkdir(parents=True)
+    known = new_state(0, 10, "cpu", sessions=1).model_copy(update={"state": state, "measures": measures})
+    (folder / "state.json").write_text(known.model_dump_json())
+    registered(tmp_path, amend=True, margin=1.2)
+    amendment = read_plan(tmp_path / "out" / "amendment-1.json")
+    assert amendment.runs_before == seen

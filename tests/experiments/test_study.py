@@ -161,4 +161,4 @@ def test_a_study_goes_by_its_place(tmp_path: Path) -> None:
         ("/somewhere/experiments/original/m512.yaml", "original/m512"),
         ("my/own.yaml", "own"),
     ):
-        assert StudyFile(Path(path), toy).name == name
+        assert StudyFile(Path(path), toy, "").name == name

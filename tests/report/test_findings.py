@@ -469,3 +469,11 @@ def test_a_loss_of_nothing_is_no_error() -> None:
     curves = [tuple(point.model_copy(update={"loss": 0.0}) for point in record.curve) for record in records]
     flat = [record.model_copy(update={"curve": curve}) for record, curve in zip(records, curves, strict=True)]
     assert "oelm" in as_markdown(build_report(flat))
+
+
+def test_a_measure_whose_title_was_worded_otherwise_is_judged_once() -> None:
+    title = PERPLEXITY.title.model_copy(update={"chinese": "又名"})
+    reworded = PERPLEXITY.model_copy(update={"title": title})
+    oelm = [record.model_copy(update={"measures": (reworded,)}) for record in make_arm("oelm", BASELINE_LOSSES)]
+    (comparison,) = compare_arms(group_into_arms([*BASELINE, *oelm]))
+    assert finding(comparison, "oelm").pairs == 3

@@ -360,6 +360,13 @@ def _print_comparison(finished: "Finished", file: "StudyFile", console: Console)
     from oelm.report.write_html import as_html
     from oelm.report.write_terminal import print_report
 
+    if finished.diverged:
+        names = ", ".join(run.name for run in finished.diverged)
+        said = f"{len(finished.diverged)} of {len(finished.final)} runs diverged ({names}): a result, which the same "
+        said += "settings give again. Arms that need their records have no verdict."
+        console.print(said, highlight=False, markup=False)
+    if len(finished.diverged) == len(finished.final):
+        return
     report = report_runs([finished.out])
     print_report(report, console)
     if file.study.kind == "reproduction":

@@ -47,7 +47,7 @@ class RegisteredPlan(Settings):
     registered_at: str
     """UTC."""
     runs_before: int
-    """Records that there were already: 0 in a plan that was registered before the runs."""
+    """Runs that had ended or been validated already: 0 in a plan that was registered before the runs."""
     looks: int = 1
     """How many analyses there may be, each with more seeds than the last: every one is tested at 5 % / looks."""
     amends: str | None = None

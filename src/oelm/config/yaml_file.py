@@ -30,10 +30,19 @@ class YamlFile:
         self.path = path
         if not path.is_file():
             raise ConfigError(f"there is no file {path}", "give the path of an existing YAML file")
-        root = _composed(read_text(path, most_bytes=_MOST_BYTES), str(path))
+        self._text, self._overrides = read_text(path, most_bytes=_MOST_BYTES), list[str]()
+        root = _composed(self._text, str(path))
         if root is None:
             raise ConfigError(f"{path} is empty", "write settings into it, or give another file")
         self._root = root
+
+    @property
+    def text(self) -> str:
+        """The file as it was written; with overrides what it says then, and which they were, without its comments."""
+        if not self._overrides:
+            return self._text
+        said = "".join(f"# --set {each}\n" for each in self._overrides)
+        return said + str(yaml.serialize(self._root, allow_unicode=True))
 
     def override(self, assignment: str) -> None:
         """Apply a `--set`: `train.steps=200`, `seeds=[0, 1]`, `arms.1.settings.lr=1e-3`."""
@@ -50,6 +59,7 @@ class YamlFile:
                 child = _put(node, key, yaml.MappingNode("tag:yaml.org,2002:map", [], _mark(name)), name)
             node = child[1]
         _put(node, last, value, name)
+        self._overrides.append(assignment)
 
     def parse(self, kind: type[S]) -> S:
         """The settings in the file."""

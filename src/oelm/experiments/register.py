@@ -9,6 +9,7 @@ from oelm.base.errors import CheckpointError, ConfigError, UnreadableError
 from oelm.base.files import read_json, write_text
 from oelm.base.locks import FileLock
 from oelm.config.methods import control_of
+from oelm.config.record import RunState, StateFile
 from oelm.config.registered import (
     AMENDMENTS,
     PLAN_FILE,
@@ -22,6 +23,7 @@ from oelm.config.run import RunConfig
 from oelm.config.settings import parse
 from oelm.config.study_role import PlanStamp
 from oelm.experiments.matrix import StudyRun, StudyRuns
+from oelm.train.folder import RunFolder
 from oelm.train.provenance import git_state
 
 _SHOWN = 3
@@ -64,8 +66,19 @@ def plan_of(planned: StudyRuns) -> RegisteredPlan:
         git_commit=commit,
         git_dirty=dirty,
         registered_at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        runs_before=sum(1 for _ in planned.out.rglob("record.json")),
+        runs_before=len(_seen(planned.out)),
     )
+
+
+def _seen(out: Path) -> set[Path]:
+    """Runs of which something is known: finished, diverged, or validated at least once."""
+    states = (RunFolder(file.parent) for file in out.rglob("state.json"))
+    begun = {run.path for run in states if (state := run.state()) and _tells(state)}
+    return begun | {file.parent for file in out.rglob("record.json")}
+
+
+def _tells(state: StateFile) -> bool:
+    return state.state is RunState.DIVERGED or bool(state.measures)
 
 
 def plan_files(out: Path) -> list[Path]:

@@ -24,11 +24,13 @@ from oelm.train.folder import RunFolder, stop_request
 
 @dataclass(frozen=True)
 class Finished:
-    """A study whose runs have all ended well."""
+    """A study whose runs have all ended: with a record, or without a number, which is a result too."""
 
     out: Path
     tuning: tuple[StudyRun, ...]
     final: tuple[StudyRun, ...]
+    diverged: tuple[StudyRun, ...]
+    """Those of the final ones."""
     selection: Selection | None
 
 
@@ -67,17 +69,19 @@ def run_study(
         write_selection(select_where_ended(all_tuning_runs(everything), study.tuning), out / "selection.json")
         _show(selection, console)
     final = planned.final(selection.by_cell if selection else {})
-    _require_all(bring(final, "final"), len(final), may_diverge=False)
+    without_record = {run.folder for run in _require_all(bring(final, "final"), len(final))}
     if study.evaluate is not None:
-        ask_models(final, study.evaluate, out, launcher.device_of_ours, console)
-    return Finished(out, tuple(tuning), tuple(final), selection)
+        recorded = [run for run in final if run.folder not in without_record]
+        ask_models(recorded, study.evaluate, out, launcher.device_of_ours, console)
+    diverged = tuple(run for run in final if run.folder in without_record)
+    return Finished(out, tuple(tuning), tuple(final), diverged, selection)
 
 
 def _tuned(known: Callable[[], list[StudyRun]], bring: Callable[[Sequence[StudyRun], str], Outcome]) -> list[StudyRun]:
     """Bring the grids to their records, and the extensions that they turn out to need, until there are no more."""
     runs, what = known(), "tuning"
     while runs:
-        _require_all(bring(runs, what), len(runs), may_diverge=True)
+        _require_all(bring(runs, what), len(runs))
         with_extensions = known()
         if len(with_extensions) == len(runs):
             break
@@ -91,6 +95,8 @@ def keep_records(finished: Finished, file: StudyFile, results: Path) -> None:
         kept = make_folder(results / run.folder.parent.name / run.folder.name)
         if RunFolder(run.folder).finished:
             shutil.copy(RunFolder(run.folder).record_file, kept / "record.json")
+        elif run in finished.diverged and (state := RunFolder(run.folder).state()):
+            write_text(kept / "state.json", state.model_copy(update={"host": None}).model_dump_json(indent=2) + "\n")
         if (answers := run.folder / EVALUATION_FILE).is_file():
             shutil.copy(answers, kept / EVALUATION_FILE)
     if finished.selection is not None:
@@ -102,7 +108,7 @@ def keep_records(finished: Finished, file: StudyFile, results: Path) -> None:
 
 def _keep_study(file: StudyFile, folder: Path) -> None:
     """What was asked for stands beside the answers; reports show it."""
-    write_text(folder / "study.yaml", file.path.read_text(encoding="utf-8"))
+    write_text(folder / "study.yaml", file.text)
 
 
 def _show(selection: Selection, console: Console) -> None:
@@ -116,8 +122,9 @@ def _show(selection: Selection, console: Console) -> None:
         console.print(f"  {choice.cell:<34} {choice.lr:g}{vertex}{edge}   ({tried})", highlight=False)
 
 
-def _require_all(outcome: Outcome, total: int, *, may_diverge: bool) -> None:
-    lost = [*outcome.failed, *outcome.interrupted, *(() if may_diverge else outcome.diverged)]
+def _require_all(outcome: Outcome, total: int) -> tuple[StudyRun, ...]:
+    """Those that diverged, which started again would do so again; any other without a record is refused."""
+    lost = [*outcome.failed, *outcome.interrupted]
     names = ", ".join(run.name for run in lost)
     if lost and len(lost) == len(outcome.interrupted):
         raise CheckpointError(
@@ -129,3 +136,4 @@ def _require_all(outcome: Outcome, total: int, *, may_diverge: bool) -> None:
             f"{len(lost)} of {total} runs have no record ({names})",
             f"read {lost[0].folder / 'console.log'}, correct the cause and run the same command again",
         )
+    return outcome.diverged

@@ -376,6 +376,8 @@ class StudyFile:
 
     path: Path
     study: Study
+    text: str
+    """What asks for just this study: the file, with the overrides."""
 
     @classmethod
     def read(cls, path: Path, overrides: Sequence[str] = ()) -> Self:
@@ -383,7 +385,7 @@ class StudyFile:
         file = YamlFile(path)
         for override in overrides:
             file.override(override)
-        return cls(path, file.parse(Study))
+        return cls(path, file.parse(Study), file.text)
 
     @property
     def name(self) -> str:

@@ -298,11 +298,10 @@ def require_arm(groups: Sequence[Sequence[Arm]], primary: str | None) -> None:
 
 def require_use(groups: Sequence[Sequence[Arm]], margin: float | None) -> None:
     """Refuse a margin that nothing would be judged by."""
-    declared = (measure for arms in groups for arm in arms for record in arm.records for measure in record.declared)
-    judged = dict.fromkeys(measure for measure in declared if measure.scale is not None)
+    judged = [measure for arms in groups for measure in _declared(arms) if measure.scale is not None]
     if margin is None or not judged or any(each.scale is not CompareScale.DIFFERENCE for each in judged):
         return
-    limits = ", ".join(f"{each.name} ({each.criterion:g})" for each in judged)
+    limits = ", ".join(dict.fromkeys(f"{each.name} ({each.criterion:g})" for each in judged))
     raise ConfigError(f"a margin is a ratio, and here differences are judged, by limits of their own: {limits}",
                       "leave out --margin")  # fmt: skip
 
@@ -330,7 +329,7 @@ def _said(value: float | str | None) -> str:
 
 
 def _asked(arms: Sequence[Arm], terms: Terms, *, is_first: bool) -> list[_Asked]:
-    declared = dict.fromkeys(measure for arm in arms for record in arm.records for measure in record.declared)
+    declared = _declared(arms)
     judged = [measure for measure in declared if measure.scale is not None]
     also = tuple(measure for measure in declared if measure.scale is None)
     chosen = _primaries(arms, terms)
@@ -346,6 +345,14 @@ def _asked(arms: Sequence[Arm], terms: Terms, *, is_first: bool) -> list[_Asked]
         replace(each, question=replace(each.question, absent=0 if place else absent + begun))
         for place, each in enumerate(asked)
     ]
+
+
+def _declared(arms: Sequence[Arm]) -> list[Measure]:
+    """What records say that they measure; one measure in two wordings, of two versions, is one."""
+    found: dict[tuple[object, ...], Measure] = {}
+    for measure in (measure for arm in arms for record in arm.records for measure in record.declared):
+        found.setdefault((measure.name, measure.read_from, measure.scale, measure.criterion), measure)
+    return list(found.values())
 
 
 def _primaries(arms: Sequence[Arm], terms: Terms) -> list[str]:

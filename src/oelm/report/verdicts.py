@@ -376,7 +376,8 @@ def _chosen_by_examples(sample: Sample, arm: int, control: int, measure: Measure
 
 def _share(arm: Floats, control: Floats) -> Floats:
     """Not a number where the control, or one that might have been, has nothing."""
-    return np.divide(arm, control, out=np.full(np.shape(control), np.nan), where=np.asarray(control > 0))
+    nothing = np.full(np.shape(control), np.nan)
+    return np.asarray(np.divide(arm, control, out=nothing, where=np.asarray(control > 0)))
 
 
 def _difference(arm: Floats, control: Floats) -> Floats:
