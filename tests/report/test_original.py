@@ -344,6 +344,9 @@ def test_contradictions_and_sources_are_listed(language: Language) -> None:
     assert {("dropout", "0.1", script), ("ffn_width", "2048", script), ("save_every", "5000", script)} < found
     assert {("batch", "8", say("source.report")), ("context", "512", say("source.report"))} < found
     assert not any(name == "epsilon" for name, *_ in found)
+    of_first = {(row[0], row[2], row[3]) for row in rows if "M512-GPT" in row[1]}
+    assert {("batch", "16 (2 × 8)", say("source.report")), ("processes", "2", say("source.report"))} < of_first
+    assert ("processes", "1", say("source.not_stated")) in found
 
 
 def test_the_json_has_the_same_as_numbers() -> None:
@@ -372,6 +375,26 @@ def test_the_json_has_the_same_as_numbers() -> None:
     targets = {row["loss"]: row["steps"] for row in first["targets"]}
     assert targets[1.6] == {"M512-GPT": 30_000, "M512-OELM": 60_000}
     assert targets[1.5] == {"M512-GPT": 50_000}, "the other one never reaches it"
+
+
+# What stands beside the figures of a run, in both languages.
+REMARKS = {
+    "M512-GPT": ("2 GPUs, 8 sequences", "2 个 GPU，每个 8 条序列"),
+    "GPT-01": ("leave out the first 100 steps", "不计最初 100 步"),
+    "GPT-05": ("150K steps, another 100K", "一张表写 150K 步，另一张表写 100K 步"),
+    "GPT-06": ("118M tokens", "1.18 亿词元"),
+    "XNLI-01": ("12 layers, width 768, 12 heads", "12 层，宽 768，12 个头"),
+    "XNLI-02": ("2,490 pairs", "2,490 对"),
+}
+
+
+def test_the_json_has_the_remarks_in_both_languages() -> None:
+    runs = {run["id"]: run for run in json.loads(as_json(REPORT))["reported_study"]["runs"]}
+    for run, (english, chinese) in REMARKS.items():
+        assert any(english in each["english"] and chinese in each["chinese"] for each in runs[run]["remarks"]), run
+    for run, record in RECORDS.items():
+        assert record.reported is not None
+        assert runs[run]["remarks"] == [each.model_dump() for each in record.reported.remarks]
 
 
 def test_a_report_without_the_original_has_none_of_it() -> None:

@@ -10,7 +10,7 @@ from oelm.config.measure import Bilingual, Measure
 from oelm.config.model import GPTConfig
 from oelm.config.original_study import CLAIMS, CONTRADICTIONS, Claim
 from oelm.config.record import Record, Reported
-from oelm.config.run import RunConfig
+from oelm.config.run import RunConfig, TrainConfig
 from oelm.report.arms import Arm, flat_settings, setting_name, setting_value
 from oelm.report.findings import Estimate, Finding
 
@@ -67,6 +67,7 @@ class ReportedRun:
     """Perplexity over trained weights."""
     per_hour: float | None
     """Perplexity over hours."""
+    remarks: tuple[Bilingual, ...]
 
 
 @dataclass(frozen=True)
@@ -185,6 +186,7 @@ def _run(found: Finding) -> ReportedRun:
         validation_seconds=timing.validation_seconds,
         per_weight=None if cost is None else cost / record.counts.trained,
         per_hour=None if cost is None or timing.wall_seconds is None else cost / (timing.wall_seconds / 3600),
+        remarks=reported.remarks,
     )
 
 
@@ -293,10 +295,20 @@ def _value(config: RunConfig, path: str) -> str | None:
     """None of a setting that there is not; a warm-up of a share of the steps is one."""
     if path == "optim.warmup_steps" and isinstance(config.data, LabelledData):
         return f"{config.optim.warmup_steps / config.train.steps:.0%}".replace("%", " %")
-    if path == "machine.save_every":  # changes no number, so it is not among the settings
+    if path == "machine.save_every":  # it changes no number, nor do processes, so they are not among the settings
         return str(config.machine.save_every)
+    if path == "train.processes":
+        return str(config.train.processes)
+    if path == "train.sequences_per_step":
+        return _batch(config.train)
     usual = {"optim.schedule", "optim.decay"}
     return setting_value(config, path) if path in flat_settings(config) or path in usual else None
+
+
+def _batch(train: TrainConfig) -> str:
+    """`8`; over several processes with how it is divided: `16 (2 × 8)`."""
+    total, processes = train.sequences_per_step, train.processes
+    return str(total) if processes == 1 else f"{total} ({processes} × {total // processes})"
 
 
 def _source(reported: Reported, path: str) -> Literal["report", "script", "not stated"]:
