@@ -1,5 +1,6 @@
 """The original study's figures, as the package keeps them and as its documents print them, typed here once more."""
 
+import html
 import json
 import math
 import re
@@ -302,6 +303,7 @@ PRINTED = """
 5e-4 3e-4 1e-3 2e-5 1e-4 100,000 150,000 200,000 85K 99K 150K 100K 2.5 2.0
 896 189 2M 40M 118M 448M 95M 15 13 45 29 57 2.3 5.6 8 6 0.044 0.02 0.0837 9.22e-08 1.12e-07 0.637 0.932
 1000 2000 0.01 0.1 0.9 0.999 float16 linear cosine 42 128 32 16 2,490
+oelm_v2 oelm_random
 1.5913 1.5462 1.5099 1.7476 1.4600 1.7112 1.6753 1.6347 1.8759 1.5946
 5.35e-07 3.01e-07 1.34e-07 3.35e-08 1.34e-09
 ~6.5 ~7.2 ~7.8 5.65 6.35 ~5.2 ~5.6 ~6.0 4.51 5.04 ~5.3 59,000–61,000 5000 100
@@ -328,6 +330,57 @@ def test_every_figure_is_on_the_page(language: Language, form: str) -> None:
         if not re.search(rf"(?<![\d.,]){re.escape(figure)}(?![\d]|[.,]\d)", text)
     ]
     assert missing == []
+
+
+@pytest.mark.parametrize("language", Language)
+@pytest.mark.parametrize("form", ["md", "html"])
+def test_the_best_checkpoint_is_told_with_the_overfit_after_it(language: Language, form: str) -> None:
+    words = {Language.ENGLISH: "85K steps, followed by a slight overfit", Language.CHINESE: "85K 步，其后略有过拟合"}
+    assert words[language] in texts_of(language)[form]
+
+
+@pytest.mark.parametrize("language", Language)
+def test_the_markdown_names_the_criterion_of_every_experiment(language: Language) -> None:
+    text = texts_of(language)["md"]
+    perplexity, accuracy = {
+        Language.ENGLISH: ("(perplexity ratio, margin 5 %)", ", at least 95 % kept)"),
+        Language.CHINESE: ("（困惑度之比，界限 5 %）", "，至少保持 95 %）"),
+    }[language]
+    assert (text.count(perplexity), text.count(accuracy)) == (4, 3)
+
+
+@pytest.mark.parametrize(
+    ("language", "criteria"),
+    [
+        (Language.ENGLISH, ("at most 1.05 times the baseline's perplexity", "at least 95 % of the accuracy kept")),
+        (Language.CHINESE, ("困惑度至多为 baseline 的 1.05 倍", "至少保持 95 % 的准确率")),
+    ],
+)
+def test_the_originals_own_criterion_is_told(language: Language, criteria: tuple[str, str]) -> None:
+    say = Texts(language)
+    texts = texts_of(language) | {"html": html.unescape(texts_of(language)["html"]).replace("\u00a0", " ")}
+    for text in texts.values():
+        assert all(words in text.split(say("overview"))[0] for words in criteria)
+
+
+# id: what the original calls its method
+NAMES = {
+    "M512-GPT": "baseline",
+    "M512-OELM": "oelm",
+    **dict.fromkeys(("GPT-01", "GPT-04", "GPT-06"), "baseline"),
+    **dict.fromkeys(("GPT-02", "GPT-05", "GPT-07"), "oelm_v2"),
+    "GPT-03": "oelm_random",
+}
+
+
+@pytest.mark.parametrize("language", Language)
+def test_every_language_model_stands_beside_its_name_in_the_original(language: Language) -> None:
+    rows = [line.strip("| ").split(" | ") for line in texts_of(language)["md"].splitlines() if line.startswith("| ")]
+    for run, name in NAMES.items():
+        row = next(row for row in rows if row[0] == run)
+        assert (row[2], row[3]) == (f"`{LANGUAGE_MODELS[run][1]}`", f"`{name}`")
+    runs = {run["id"]: run["model_type"] for run in json.loads(as_json(REPORT))["reported_study"]["runs"]}
+    assert runs == {**dict.fromkeys(CLASSIFIERS), **NAMES}
 
 
 @pytest.mark.parametrize("language", Language)

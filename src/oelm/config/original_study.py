@@ -93,9 +93,9 @@ _CONTRADICTIONS = (
         "冻结：首份报告正文称冻结并未生效；其参数量（总数与可训练数均为 41,751,040）却是 baseline 减去 Q、K。",
     ),
     (
-        "Best checkpoint: the first report calls 85K steps the best of M512-OELM (1.5396), but its table is lower at "
-        "99K (1.5389).",
-        "最佳检查点：首份报告称 M512-OELM 在 85K 步最佳（1.5396），而其表中 99K 步更低（1.5389）。",
+        "Best checkpoint: the first report calls 85K steps the best of M512-OELM (1.5396) and what follows a slight "
+        "overfit, but its table is lower at 99K (1.5389).",
+        "最佳检查点：首份报告称 M512-OELM 在 85K 步最佳（1.5396），其后略有过拟合，而其表中 99K 步更低（1.5389）。",
     ),
     (
         "Warm-up: the first report states 2,000 steps; the rates that it logged (5.35e-07 at 98K, 1.34e-09 at 99.9K) "

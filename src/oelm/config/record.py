@@ -343,6 +343,8 @@ class Reported(Settings):
     study: Bilingual
     """Whose it is, as the end of "as reported by"."""
     id: str
+    model_type: str | None = None
+    """Their name for the method; None where they have none."""
     unstated: tuple[str, ...] = ()
     """Settings of the config that the study does not state, by their paths: their values are only usual ones."""
     script: tuple[str, ...] = ()

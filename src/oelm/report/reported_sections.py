@@ -53,13 +53,15 @@ def _named(names: Sequence[str], say: Texts) -> list[tuple[str, str]]:
 
 def _runs(study: ReportedStudy, say: Texts) -> Section:
     """Language models and classifiers in one table."""
-    names = ("their_id", "data", "arm", "learning_rate", "steps", "epochs", "result", "loss", "against_control")
+    texts = ("their_id", "data", "arm", "their_name")
+    numbers = ("learning_rate", "steps", "epochs", "result", "loss", "against_control")
     counts = ("stored_weights", "trained", "frozen")
     rows = [
         (
             Cell(run.id),
             Cell(run.data),
             Cell(run.arm.label, is_name=True),
+            Cell(run.model_type or numerals.NOTHING, is_name=run.model_type is not None),
             Cell(short_float(run.lr)),
             Cell(f"{run.steps:,}"),
             Cell(numerals.NOTHING if run.epochs is None else f"{run.epochs:.2f}"),
@@ -71,7 +73,7 @@ def _runs(study: ReportedStudy, say: Texts) -> Section:
         )
         for run in study.runs
     ]
-    table = _table(_named((*names, *counts), say), rows, texts=3)
+    table = _table(_named((*texts, *numbers, *counts), say), rows, texts=len(texts))
     return Section("reported-runs", say("reported_runs"), say("reported_runs.lead"), tables=(table,))
 
 

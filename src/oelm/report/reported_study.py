@@ -43,6 +43,8 @@ class ReportedRun:
     id: str
     data: str
     arm: Arm
+    model_type: str | None
+    """What they call its method."""
     lr: float
     steps: int
     epochs: float | None
@@ -166,6 +168,7 @@ def _run(found: Finding) -> ReportedRun:
         id=reported.id,
         data=config.data.name,
         arm=found.arm,
+        model_type=reported.model_type,
         lr=config.optim.lr,
         steps=config.train.steps,
         epochs=_epochs(record, config.train.steps),

@@ -737,12 +737,16 @@ TEXTS: dict[str, tuple[str, str]] = {
     "ours_relative": ("ours: estimate", "我们：估计值"),
     "theirs_relative": ("reported: estimate", "已报告：估计值"),
     "their_id": ("their run", "对方的运行"),
+    "their_name": ("their name", "对方的名称"),
     "differs": ("settings that differ (ours, theirs)", "不同的设置（我们，对方）"),
     # another study's figures
     "claims": ("What the original study claims", "原始研究的主张"),
     "claims.lead": (
-        "Its claims with its own figures, and below each what stands in the way of believing it.",
-        "其主张及其自身的数字，每条之下是妨碍采信的缘由。",
+        "Its claims with its own figures, and below each what stands in the way of believing it. By its criterion a "
+        "language model may have at most 1.05 times the baseline's perplexity; a classifier may lose at most 5 %, read "
+        "here as at least 95 % of the accuracy kept.",
+        "其主张及其自身的数字，每条之下是妨碍采信的缘由。其标准：语言模型的困惑度至多为 baseline 的 1.05 倍；"
+        "分类器至多降低 5 %，此处读作至少保持 95 % 的准确率。",
     ),
     "reported_runs": ("All runs as reported", "全部已报告的运行"),
     "reported_runs.lead": (

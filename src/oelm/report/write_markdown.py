@@ -63,6 +63,7 @@ def _experiment(experiment: Experiment, say: Texts) -> Iterator[str]:
         yield _listed(experiment.verdict.explanations)
     for rows in experiment.rows:
         if rows.forest:
+            yield f"## {_escaped(rows.title)}"
             yield from _forest(rows.forest, say)
         yield f"## {_escaped(rows.figures.title)}"
         yield _escaped(rows.figures.lead)
