@@ -1,13 +1,20 @@
 """The original study's figures, as the package keeps them and as its documents print them, typed here once more."""
 
 import html
+import io
 import json
 import math
 import re
+import shlex
+from pathlib import Path
 
 import pytest
+from rich.console import Console
+from typer.testing import CliRunner
 
-from oelm.config.original_study import CONTRADICTIONS, original_records
+from oelm.cli.main import command_line
+from oelm.config.model import SIZES
+from oelm.config.original_study import CONTRADICTIONS, WISHES, original_records
 from oelm.config.record import Record
 from oelm.report.confounds import ConfoundKind
 from oelm.report.groups import Report, build_report
@@ -16,9 +23,11 @@ from oelm.report.verdicts import Verdict
 from oelm.report.write_html import as_html
 from oelm.report.write_json import as_json
 from oelm.report.write_markdown import as_markdown
+from oelm.report.write_terminal import print_report
 
 from .records import BASELINE_LOSSES, make_arm
 
+ROOT = Path(__file__).resolve().parents[2]
 RECORDS = {record.reported.id: record for record in original_records() if record.reported}
 REPORT: Report = build_report(original_records())
 
@@ -279,10 +288,7 @@ def test_a_reproduction_stands_beside_it_and_is_never_mixed_with_it() -> None:
 
 
 def test_the_file_is_what_the_script_writes(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pathlib import Path
-
-    root = Path(__file__).resolve().parents[2]
-    monkeypatch.syspath_prepend(root / "benchmarks")
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
     from original_study import OUT, records, written
 
     assert Record.model_validate(records()[0].model_dump(mode="json")) == RECORDS["M512-GPT"]
@@ -400,6 +406,67 @@ def test_contradictions_and_sources_are_listed(language: Language) -> None:
     of_first = {(row[0], row[2], row[3]) for row in rows if "M512-GPT" in row[1]}
     assert {("batch", "16 (2 × 8)", say("source.report")), ("processes", "2", say("source.report"))} < of_first
     assert ("processes", "1", say("source.not_stated")) in found
+
+
+# What it asked for next, in English and Chinese, and the file here that asks it.
+ASKED_NEXT = [
+    ("0.075 (Q/K only), 0.25 (Q/K and part of the FFN), 0.50", "0.075（仅 Q/K）、0.25", "followups/freeze-ratios"),
+    ("the last one or two layers", "最后一两层", "followups/unfreezing"),
+    ("every N-th step", "每 N 步", "followups/periodic"),
+    ("Progressive unfreezing", "逐步解冻", "followups/progressive"),
+    ("Learning rates by layer", "各层", "followups/layer-lr"),
+    ("frozen arms, 5e-4", "5e-4 等", "fair/gpt-tinystories"),
+    ("longer warm-up", "更长的预热", "followups/warmup"),
+    ("Tiny (2 layers, width 128), Small (4, 256), Large (8, 768)", "Large（8 层，宽 768）", "followups/sizes"),
+    ("T5 and BART", "T5 与 BART", "followups/encoder-decoder"),
+    ("WikiText-103", "WikiText-103 语料", "fair/gpt-wikitext103"),
+    ("classification sets", "分类数据集", "fair/bert-sst2"),
+    ("Fine-tuning", "微调", "cpu/transfer"),
+]
+
+
+@pytest.mark.parametrize("language", Language)
+def test_what_it_asked_for_next_stands_beside_where_it_is_asked_here(language: Language) -> None:
+    say = Texts(language)
+    lines = texts_of(language)["md"].split(f"## {say('wishes')}")[1].split("\n## ")[0].splitlines()
+    for english, chinese, study in ASKED_NEXT:
+        words = english if language is Language.ENGLISH else chinese
+        assert any(words in line and f"`experiments/{study}.yaml`" in line for line in lines), words
+    assert sum("`experiments/cpu/open-questions-longer.yaml`" in line for line in lines) == 7
+    page = re.sub(r"\s+", " ", html.unescape(texts_of(language)["html"]))
+    assert all(say.of(wish.what) in page for wish in WISHES)
+    assert len(json.loads(as_json(REPORT))["reported_study"]["wishes"]) == len(WISHES)
+
+
+@pytest.mark.parametrize("place", sorted({place for wish in WISHES for place in wish.where}))
+def test_every_study_and_command_that_is_named_exists(place: str) -> None:
+    if place.startswith("experiments/"):
+        assert (ROOT / place).is_file()
+    else:
+        arguments = [*shlex.split(place)[1:], "--help"]
+        assert CliRunner().invoke(command_line(arguments), arguments).exit_code == 0
+
+
+def test_the_studies_named_ask_for_what_was_asked() -> None:
+    ratios, sizes = ((ROOT / f"experiments/followups/{name}.yaml").read_text() for name in ("freeze-ratios", "sizes"))
+    assert all(f"- oelm+freeze={ratio}" in ratios for ratio in ("0.075", "0.25", "0.5"))
+    assert "size: [tiny, small, medium-512, large]" in sizes
+    assert {name: SIZES[name][:2] for name in ("tiny", "small", "large")} == {
+        "tiny": (2, 128),
+        "small": (4, 256),
+        "large": (8, 768),
+    }
+
+
+@pytest.mark.parametrize("language", Language)
+def test_what_is_printed_points_to_the_whole_report(language: Language) -> None:
+    out = io.StringIO()
+    print_report(REPORT, Console(file=out, width=400), language)
+    for text in (out.getvalue(), as_markdown(REPORT, language)):
+        [line] = [line for line in text.splitlines() if "`-o report.html`" in line]
+        assert Texts(language)("reported_in_full") in line
+        assert ("what it asked for next" if language is Language.ENGLISH else "接下来想要的") in line
+    assert "`-o report.html`" not in as_markdown(REPORT, language, whole=True)
 
 
 def test_the_json_has_the_same_as_numbers() -> None:

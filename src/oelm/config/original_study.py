@@ -183,3 +183,99 @@ CLAIMS = tuple(
     for english, chinese, but_english, but_chinese in _CLAIMS
 )
 """What the original concludes from its figures."""
+
+
+class Wish(Settings):
+    """What the original wanted to know, or to have, next; and the studies and commands here that are about it."""
+
+    what: Bilingual
+    where: tuple[str, ...]
+
+
+_SMALL = "experiments/cpu/open-questions-longer.yaml"
+_WISHES = (
+    (
+        "Freeze ratios: 0.075 (Q/K only), 0.25 (Q/K and part of the FFN), 0.50 (Q/K and more of the FFN)",
+        "冻结比例：0.075（仅 Q/K）、0.25（Q/K 与部分 FFN）、0.50（Q/K 与更多 FFN）",
+        ("experiments/followups/freeze-ratios.yaml", _SMALL),
+    ),
+    (
+        "Q/K trained in the last one or two layers only",
+        "只训练最后一两层的 Q/K",
+        ("experiments/followups/unfreezing.yaml", _SMALL),
+    ),
+    (
+        "Q/K updated in every N-th step only",
+        "每 N 步才更新一次 Q/K",
+        ("experiments/followups/periodic.yaml", _SMALL),
+    ),
+    (
+        "Progressive unfreezing during training",
+        "训练中逐步解冻",
+        ("experiments/followups/progressive.yaml", _SMALL),
+    ),
+    (
+        "Learning rates by layer",
+        "各层使用不同的学习率",
+        ("experiments/followups/layer-lr.yaml", _SMALL),
+    ),
+    (
+        "Tuned learning rates of the frozen arms, 5e-4 and others",
+        "为冻结各组调学习率（5e-4 等）",
+        tuple(f"experiments/fair/gpt-{name}.yaml" for name in ("tinystories", "openwebtext", "wikitext103")),
+    ),
+    (
+        "A longer warm-up",
+        "更长的预热",
+        ("experiments/followups/warmup.yaml", _SMALL),
+    ),
+    (
+        "Other sizes: Tiny (2 layers, width 128), Small (4, 256), Large (8, 768)",
+        "其他规模：Tiny（2 层，宽 128）、Small（4 层，宽 256）、Large（8 层，宽 768）",
+        ("experiments/followups/sizes.yaml", _SMALL),
+    ),
+    (
+        "Encoder-decoder models: T5 and BART",
+        "编码器—解码器模型：T5 与 BART",
+        (
+            "experiments/followups/encoder-decoder.yaml",
+            "experiments/followups/summarisation.yaml",
+            "experiments/cpu/seq2seq.yaml",
+        ),
+    ),
+    (
+        "WikiText-103",
+        "WikiText-103 语料",
+        ("experiments/original/gpt-wikitext103.yaml", "experiments/fair/gpt-wikitext103.yaml"),
+    ),
+    (
+        "More classification sets",
+        "更多分类数据集",
+        ("experiments/fair/bert-sst2.yaml", "experiments/fair/bert-mnli.yaml", "experiments/cpu/sst2.yaml"),
+    ),
+    (
+        "Fine-tuning of the models that were pre-trained",
+        "对预训练所得模型作微调",
+        ("experiments/cpu/transfer.yaml",),
+    ),
+    (
+        "The quality of generated text, and zero-shot tasks",
+        "生成文本的质量与零样本任务",
+        ("oelm generate", "oelm eval"),
+    ),
+    (
+        "Starting one arm or both, status and logs, waiting for an idle GPU, one experiment after another, on a server "
+        "that others use as well",
+        "启动一组或两组、查看状态与日志、等待空闲 GPU、实验依次进行，且在多人共用的服务器上运行",
+        ("oelm experiment run", "oelm experiment status", "oelm experiment logs"),
+    ),
+    (
+        "Reports by phase and at the end, in Chinese as well as in English",
+        "分阶段与最终的报告，中英文皆备",
+        ("oelm report --lang zh",),
+    ),
+)
+WISHES = tuple(
+    Wish(what=Bilingual(english=english, chinese=chinese), where=where) for english, chinese, where in _WISHES
+)
+"""What the original wanted next."""

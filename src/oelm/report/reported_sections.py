@@ -26,6 +26,7 @@ def reported_sections(study: ReportedStudy, say: Texts) -> tuple[Section, ...]:
             say("contradictions.lead"),
             remarks=tuple(say.of(each) for each in study.contradictions),
         ),
+        _wishes(study, say),
     )
     return tuple(section for section in found if section.tables or section.remarks)
 
@@ -74,7 +75,8 @@ def _runs(study: ReportedStudy, say: Texts) -> Section:
         for run in study.runs
     ]
     table = _table(_named((*texts, *numbers, *counts), say), rows, texts=len(texts))
-    return Section("reported-runs", say("reported_runs"), say("reported_runs.lead"), tables=(table,))
+    lead, brief = say("reported_runs.lead"), (say("reported_in_full"),)
+    return Section("reported-runs", say("reported_runs"), lead, tables=(table,), brief=brief)
 
 
 def _result(run: ReportedRun, say: Texts) -> str:
@@ -237,3 +239,12 @@ def _sources(study: ReportedStudy, say: Texts) -> Section:
     ]
     table = _table(_named(("setting", "their_id", "value", "source"), say), rows, texts=4)
     return Section("reported-settings", say("reported_settings"), say("reported_settings.lead"), tables=(table,))
+
+
+def _wishes(study: ReportedStudy, say: Texts) -> Section:
+    """What it wanted next, and where that is asked here."""
+    remarks = tuple(
+        say("wish", what=say.of(each.what), where=", ".join(f"`{place}`" for place in each.where))
+        for each in study.wishes
+    )
+    return Section("wishes", say("wishes"), say("wishes.lead"), remarks=remarks)

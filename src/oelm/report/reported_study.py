@@ -8,7 +8,7 @@ from typing import Literal
 from oelm.config.labelled_data import LabelledData
 from oelm.config.measure import Bilingual, Measure
 from oelm.config.model import GPTConfig
-from oelm.config.original_study import CLAIMS, CONTRADICTIONS, Claim
+from oelm.config.original_study import CLAIMS, CONTRADICTIONS, WISHES, Claim, Wish
 from oelm.config.record import Record, Reported
 from oelm.config.run import RunConfig, TrainConfig
 from oelm.report.arms import Arm, flat_settings, setting_name, setting_value
@@ -135,6 +135,7 @@ class ReportedStudy:
     settings: tuple[SourcedSetting, ...]
     claims: tuple[Claim, ...]
     contradictions: tuple[Bilingual, ...]
+    wishes: tuple[Wish, ...]
 
 
 def reported_study(groups: Sequence[Sequence[Finding]]) -> ReportedStudy | None:
@@ -151,6 +152,7 @@ def reported_study(groups: Sequence[Sequence[Finding]]) -> ReportedStudy | None:
         settings=_settings(records),
         claims=CLAIMS,
         contradictions=CONTRADICTIONS,
+        wishes=WISHES,
     )
 
 

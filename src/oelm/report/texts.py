@@ -819,6 +819,16 @@ TEXTS: dict[str, tuple[str, str]] = {
         "Figures that disagree with each other, or with arithmetic.",
         "彼此不符，或与算术不符的数字。",
     ),
+    "wishes": ("What the original asked for next", "原始研究接下来想要的"),
+    "wishes.lead": (
+        "Each with the studies and commands here that are about it. A study file is a question: the answer takes runs.",
+        "每条之后是此处与之相关的研究与命令。研究文件只是提问，答案须由运行得出。",
+    ),
+    "wish": ("{what}: {where}", "{what}：{where}"),
+    "reported_in_full": (
+        "All that the original reported, its contradictions, what it asked for next: add `-o report.html` or `.md`.",
+        "原始研究所报告的全部内容、自相矛盾之处及其接下来想要的：请加上 `-o report.html` 或 `.md`。",
+    ),
     "tuning": ("How learning rates were chosen", "学习率如何选定"),
     "tuning.lead": (
         "The grid of each arm on a seed that no compared run has. The chosen rate is marked ✓.",
