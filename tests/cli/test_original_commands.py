@@ -16,6 +16,7 @@ from oelm.config.original_study import original_record
 from oelm.config.record import Record
 from oelm.config.run import RunConfig
 from oelm.config.settings import flattened
+from oelm.model.ledger import count_weights
 from oelm.train.folder import RunFolder
 from train.processes import started
 from train.toys import tokens
@@ -34,24 +35,61 @@ COMMANDS = {
         ("GPT-07", "oelm_v2", "wikitext103", "1e-3", 200000),
     )
 }
-FOLDERS = ("tinystories", "openwebtext", "wikitext-103")
+# What the reports or the training script state for each of these, typed here from the original's documents and not read
+# from the records, which the command itself takes its defaults from.
+STATED = {
+    "model.kind": "gpt",
+    "model.layers": 6,
+    "model.width": 512,
+    "model.heads": 8,
+    "model.ffn_width": 2048,
+    "model.context": 512,
+    "model.dropout": 0.1,
+    "method.scale": "as-original",
+    "optim.schedule": "cosine",
+    "optim.warmup_steps": 1000,
+    "optim.min_lr_ratio": 0.0,
+    "optim.weight_decay": 0.01,
+    "optim.decay": "all",
+    "optim.beta1": 0.9,
+    "optim.beta2": 0.999,
+    "optim.clip": 1.0,
+    "train.batch_size": 8,
+    "train.accumulate": 1,
+    "train.precision": "float16",
+    "train.validate_every": 1000,
+    "machine.save_every": 5000,
+    "seed": 42,
+}
+# of each id: the rate, the steps, how Q and K are drawn, trained weights of 44,896,768
+STATED_OF_RUN = {
+    "GPT-01": (0.0003, 100_000, "normal", 44_896_768),
+    "GPT-02": (0.001, 100_000, "headwise-orthogonal", 41_751_040),
+    "GPT-03": (0.001, 100_000, "normal", 41_751_040),
+    "GPT-04": (0.0003, 150_000, "normal", 44_896_768),
+    "GPT-05": (0.001, 150_000, "headwise-orthogonal", 41_751_040),
+    "GPT-06": (0.0003, 200_000, "normal", 44_896_768),
+    "GPT-07": (0.001, 200_000, "headwise-orthogonal", 41_751_040),
+}
+FOLDERS = {"tinystories": "tinystories", "openwebtext": "openwebtext", "wikitext103": "wikitext-103"}
+"""Where the data that a command names lie."""
 SMALL = {"d_model": 16, "num_layers": 2, "num_heads": 2, "d_ff": 32, "seq_len": 16, "batch_size": 2}
 
 
 @pytest.fixture(autouse=True)
 def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in FOLDERS:
+    for name in FOLDERS.values():
         shutil.copytree(tokens(), tmp_path / "tokens" / name)
 
 
-def resolved(command: list[str], monkeypatch: pytest.MonkeyPatch) -> RunConfig:
-    """The config of a command; the run itself, of a model of 45 million weights, is not started."""
-    found: list[RunConfig] = []
+def resolved(command: list[str], monkeypatch: pytest.MonkeyPatch) -> tuple[RunConfig, Path]:
+    """Config and folder of a command; the run itself, of a model of 45 million weights, is not started."""
+    found: list[tuple[RunConfig, Path]] = []
     from oelm.cli import train
     from oelm.cli.main import main
 
-    monkeypatch.setattr(train, "run_and_report", lambda config, folder, *, resume: found.append(config))
+    monkeypatch.setattr(train, "run_and_report", lambda config, folder, *, resume: found.append((config, folder)))
     monkeypatch.setattr("sys.argv", ["oelm", *command])
     with pytest.raises(SystemExit) as end:
         main()
@@ -65,19 +103,42 @@ def fields(config: RunConfig) -> dict[str, Any]:
     return {name: value for name, value in numbers.items() if not name.startswith("data.") and "vocabulary" not in name}
 
 
+def stated(config: RunConfig) -> dict[str, Any]:
+    values = flattened(config.model_dump(mode="json"))
+    # Left out of what is written where they are the usual ones.
+    usual = {"optim.schedule": config.optim.schedule.value, "optim.decay": config.optim.decay.value}
+    return {name: (usual | values)[name] for name in STATED}
+
+
+def stated_of_run(config: RunConfig) -> tuple[float, int, str, int]:
+    model, method, steps = config.model, config.method, config.train.steps
+    assert isinstance(model, GPTConfig)
+    counts = count_weights(model.model_copy(update={"vocabulary": 50257}), method, steps)
+    assert counts.stored == 44_896_768
+    assert method.query == method.key
+    return config.optim.lr, steps, method.query.value, counts.trained
+
+
 @pytest.mark.parametrize("run", COMMANDS)
-def test_a_pasted_command_has_the_settings_of_the_record_field_by_field(
-    run: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_record_has_what_the_documents_state(run: str) -> None:
     record = original_record(run)
     assert isinstance(record, Record)
-    config = resolved(["train", *shlex.split(COMMANDS[run])], monkeypatch)
-    assert fields(config) == fields(record.config)
-    assert config.machine.save_every == 5000
-    size = config.model
-    assert isinstance(size, GPTConfig)
-    assert (size.layers, size.width, size.heads, size.ffn_width, size.context) == (6, 512, 8, 2048, 512)
-    assert (size.dropout, config.train.precision, config.seed) == (0.1, "float16", 42)
+    assert stated(record.config) == STATED
+    assert stated_of_run(record.config) == STATED_OF_RUN[run]
+
+
+@pytest.mark.parametrize("run", COMMANDS)
+def test_a_pasted_command_has_what_the_documents_state_field_by_field(
+    run: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, folder = resolved(["train", *shlex.split(COMMANDS[run])], monkeypatch)
+    assert stated(config) == STATED
+    assert stated_of_run(config) == STATED_OF_RUN[run]
+    assert folder == Path("out")
+    assert config.data.folder == f"tokens/{FOLDERS[shlex.split(COMMANDS[run])[3]]}"
+    record = original_record(run)
+    assert isinstance(record, Record)
+    assert fields(config) == fields(record.config), "what no document states is the same in both"
     [line] = capsys.readouterr().out.splitlines()
     assert line.startswith(f"--model_type {shlex.split(COMMANDS[run])[1]}: ")
     assert "context 512, dropout 0.1, vocabulary 257 (its own: 50,257, --tokenizer gpt2), warm-up 1,000" in line
@@ -86,7 +147,7 @@ def test_a_pasted_command_has_the_settings_of_the_record_field_by_field(
 def test_what_is_given_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The longer command of the reports' appendix style, and a run without AMP."""
     command = "--model_type oelm_v2 --dataset tinystories --warmup_steps 7 --dropout 0 --seed 3 --size tiny --steps 900"
-    config = resolved(["train", *shlex.split(command)], monkeypatch)
+    config, _ = resolved(["train", *shlex.split(command)], monkeypatch)
     assert isinstance(config.model, GPTConfig)
     assert (config.model.width, config.model.context, config.model.dropout) == (128, 512, 0.0)
     assert (config.optim.warmup_steps, config.seed, config.train.precision) == (7, 3, "float32")
@@ -94,7 +155,7 @@ def test_what_is_given_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_a_model_type_the_defaults_are_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = resolved(["train", "--dataset", "tinystories"], monkeypatch)
+    config, _ = resolved(["train", "--dataset", "tinystories"], monkeypatch)
     assert isinstance(config.model, GPTConfig)
     assert (config.model.width, config.model.context, config.optim.decay, config.seed) == (256, 256, "matrices", 0)
 
