@@ -77,9 +77,9 @@ class Scanned:
 
 def open_corpus(request: PrepareRequest) -> Corpus:
     """Find all inputs, or say which is missing; the digests of files are taken here."""
-    validation = request.validation
-    valid = open_source(validation) if validation else ()
-    return Corpus(open_source(request.source), valid, request.max_bytes, request.max_documents)
+    validation, whole = request.validation, request.max_bytes is None and request.max_documents is None
+    valid = open_source(validation, whole=whole) if validation else ()
+    return Corpus(open_source(request.source, whole=whole), valid, request.max_bytes, request.max_documents)
 
 
 def scan(corpus: Corpus, request: PrepareRequest, progress: Progress) -> Scanned:

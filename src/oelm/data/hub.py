@@ -1,18 +1,25 @@
 """What comes from the Hugging Face Hub, each at a pinned commit: three corpora and GPT-2's tokenizer.
 
-Whatever is in the local cache is used without asking the network. Otherwise one quick question finds out
+A split that is in the local cache is used without asking the network. Otherwise one quick question finds out
 whether the Hub can be reached at all, because the libraries themselves retry for half a minute before giving up.
+Then the whole corpus is downloaded, or, where only its beginning is wanted, file by file as far as it is read.
 """
 
 import os
 import re
+import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from oelm.base.console import Console
 from oelm.base.errors import DataError
+from oelm.data.textfiles import parquet_texts
+
+if TYPE_CHECKING:
+    from datasets import DatasetBuilder
 
 REACH_SECONDS = 4.0
 GPT2_REPOSITORY = "openai-community/gpt2"
@@ -88,17 +95,52 @@ class CachedSplit:
                     yield from (row or "" for row in batch.column("text").to_pylist())
 
 
-def fetch(corpus: HubCorpus, split: HubSplit, revision: str | None) -> CachedSplit:
-    """A split from the local cache, downloaded first if need be. `revision` None means the pinned commit."""
+@dataclass(frozen=True)
+class FilesOfSplit:
+    """One split as the parquet files of a commit, each of which is fetched when its first row is read.
+
+    Their rows in this order are those of the whole split: it is the order in which `datasets` reads them.
+    """
+
+    dataset: HubDataset
+    commit: str
+    names: tuple[str, ...]
+
+    def rows(self) -> Iterator[str]:
+        """The text of each row; a file is asked for only when all rows before it have been taken."""
+        for name in self.names:
+            yield from parquet_texts(self._fetched(name), "text")
+
+    def _fetched(self, name: str) -> Path:
+        """From the cache of `huggingface_hub`, where each file stays as soon as it is complete."""
+        from huggingface_hub import hf_hub_download
+
+        repository = self.dataset.repository
+        try:
+            return Path(hf_hub_download(repository, name, repo_type="dataset", revision=self.commit))
+        except Exception as error:
+            raise _failed(f"{name} of {repository} at {self.commit}", error) from error
+
+
+SplitRows = CachedSplit | FilesOfSplit
+
+
+def fetch(corpus: HubCorpus, split: HubSplit, revision: str | None, *, whole: bool) -> SplitRows:
+    """A split: from the local cache if all of it is there. `revision` None means the pinned commit.
+
+    Otherwise the corpus is downloaded, all of it if the `whole` is wanted.
+    """
     dataset = HUB_DATASETS[corpus]
-    commit = revision or dataset.revision
-    if not is_commit(commit):
-        commit = require_hub(dataset.repository, commit, corpus.value)
-    elif files := _cached_files(dataset, commit, split):
+    asked = revision or dataset.revision
+    commit = asked if is_commit(asked) else require_hub(dataset.repository, asked, corpus.value)
+    if files := _cached_files(dataset, commit, split):
         return CachedSplit(dataset, commit, files)
-    else:
+    if commit == asked:
         require_hub(dataset.repository, commit, corpus.value)
-    _download(dataset, commit)
+    builder = _builder(dataset, commit)
+    if not whole and (names := _parquet_files(builder, dataset, commit, split)):
+        return FilesOfSplit(dataset, commit, names)
+    _download(builder, dataset, commit)
     files = _cached_files(dataset, commit, split)
     if not files:
         raise DataError(
@@ -210,13 +252,63 @@ def datasets_cache() -> Path:
     return Path(os.environ.get("HF_DATASETS_CACHE") or Path(HF_HOME) / "datasets")
 
 
-def _download(dataset: HubDataset, commit: str) -> None:
+def _builder(dataset: HubDataset, commit: str) -> "DatasetBuilder":
+    """What `datasets` knows of a commit before its files are fetched."""
     import datasets
 
     try:
-        datasets.load_dataset(dataset.repository, dataset.config, revision=commit, cache_dir=str(datasets_cache()))
+        return datasets.load_dataset_builder(
+            dataset.repository, dataset.config, revision=commit, cache_dir=str(datasets_cache())
+        )
     except Exception as error:
+        raise _failed(f"{dataset.repository} at {commit}", error) from error
+
+
+def _parquet_files(
+    builder: "DatasetBuilder", dataset: HubDataset, commit: str, split: HubSplit
+) -> tuple[str, ...] | None:
+    """The files of a split in their order, or None where not all are parquet: such a revision is fetched whole."""
+    place = f"hf://datasets/{dataset.repository}@{commit}/"
+    files = [str(file) for file in (builder.config.data_files or {}).get(split, ())]
+    if not files or not all(file.startswith(place) and file.endswith(".parquet") for file in files):
+        return None
+    return tuple(file.removeprefix(place) for file in files)
+
+
+def _download(builder: "DatasetBuilder", dataset: HubDataset, commit: str) -> None:
+    _check_room(builder, dataset)
+    try:
+        builder.download_and_prepare()
+    except Exception as error:
+        raise _failed(f"{dataset.repository} at {commit}", error) from error
+
+
+def _check_room(builder: "DatasetBuilder", dataset: HubDataset) -> None:
+    """Say how much comes, if the Hub tells it, and refuse what cannot fit.
+
+    Of the download itself some may be there already; its rows as Arrow files are always written anew.
+    """
+    download, rows = builder.info.download_size, builder.info.dataset_size
+    if not download or not rows:
+        return
+    sizes = f"{download / 1e9:.1f} GB, and {rows / 1e9:.1f} GB more when it is unpacked"
+    cache = datasets_cache()
+    free = shutil.disk_usage(next(place for place in (cache, *cache.parents) if place.exists())).free
+    if rows > free:
         raise DataError(
-            f"the download of {dataset.repository} at {commit} failed: {type(error).__name__}: {error}",
-            "run the same command again: it continues, or give local files: oelm prepare FILE...",
-        ) from error
+            f"{dataset.repository} is a download of {sizes}; {cache} has {free / 1e9:.1f} GB free",
+            "take its beginning with --max-bytes, free some space, or set HF_HOME to a folder on a larger disk",
+        )
+    Console(stderr=True).print(
+        f"fetching all of {dataset.repository}: {sizes} (with --max-bytes only what is needed)",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _failed(what: str, error: Exception) -> DataError:
+    return DataError(
+        f"the download of {what} failed: {type(error).__name__}: {error}",
+        "run the same command again: it continues (for a gated repository, log in first: hf auth login), "
+        "or give local files: oelm prepare FILE...",
+    )

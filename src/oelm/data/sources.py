@@ -9,7 +9,7 @@ from typing import Annotated, Literal, NamedTuple, Self, assert_never
 from pydantic import Field, model_validator
 
 from oelm.config.settings import Settings
-from oelm.data.hub import CachedSplit, HubCorpus, HubSplit, fetch
+from oelm.data.hub import HubCorpus, HubSplit, SplitRows, fetch
 from oelm.data.pieces import Piece, sized
 from oelm.data.stories import GENERATOR_VERSION, stories
 from oelm.data.textfiles import file_pieces
@@ -78,15 +78,18 @@ class Input:
     revision: str | None = None
 
 
-def open_source(source: Stories | Files | Hub) -> tuple[Input, ...]:
-    """The inputs of a source, each with its identity: the digest of a file, the commit of a Hub corpus."""
+def open_source(source: Stories | Files | Hub, *, whole: bool = True) -> tuple[Input, ...]:
+    """The inputs of a source, each with its identity: the digest of a file, the commit of a Hub corpus.
+
+    Unless the `whole` is wanted, a Hub corpus is fetched only as far as it is read.
+    """
     match source:
         case Stories():
             return (_open_stories(source),)
         case Files():
             return tuple(_open_file(Path(path), source) for path in source.paths)
         case Hub():
-            return (_open_hub(source),)
+            return (_open_hub(source, whole=whole),)
         case _:
             assert_never(source)
 
@@ -129,21 +132,21 @@ def _open_file(path: Path, source: Files) -> Input:
     return Input(path.name, pieces, sha256=file_sha256(path))
 
 
-def _open_hub(source: Hub) -> Input:
-    split = fetch(source.corpus, source.split, source.revision)
+def _open_hub(source: Hub, *, whole: bool) -> Input:
+    split = fetch(source.corpus, source.split, source.revision, whole=whole)
     documents = _articles if split.dataset.rows_are_lines else _rows
     name = f"{split.dataset.repository}, {source.split}"
     return Input(name, lambda: sized(documents(split)), revision=split.commit)
 
 
-def _rows(split: CachedSplit) -> Iterator[Piece]:
+def _rows(split: SplitRows) -> Iterator[Piece]:
     return (Piece(text, ends=True) for text in split.rows())
 
 
 _TOP_HEADING = re.compile(r" = [^=].* = \n?")
 
 
-def _articles(split: CachedSplit) -> Iterator[Piece]:
+def _articles(split: SplitRows) -> Iterator[Piece]:
     """WikiText's rows are lines; an article begins at a top-level heading, ` = Title = `, behind an empty line."""
     previous: str | None = None
     for line in split.rows():

@@ -41,7 +41,7 @@ def file_pieces(path: Path, *, separator: str, text_field: str) -> Iterator[Piec
         suffixes.pop()
     match suffixes[-1:]:
         case [".parquet"]:
-            return _parquet_documents(path, text_field)
+            return (Piece(text, ends=True) for text in parquet_texts(path, text_field))
         case [".jsonl" | ".ndjson" | ".json"]:
             return _json_documents(path, text_field)
         case [ending] if ending in _NO_TEXT:
@@ -173,7 +173,8 @@ def _json_text(line: str, field: str, where: str) -> str:
     return text or ""
 
 
-def _parquet_documents(path: Path, column: str) -> Iterator[Piece]:
+def parquet_texts(path: Path, column: str) -> Iterator[str]:
+    """The texts of a column; a missing text counts as empty."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -190,6 +191,6 @@ def _parquet_documents(path: Path, column: str) -> Iterator[Piece]:
             ):
                 raise DataError(f"{path}: the column {column!r} holds no text", "name another --text-field")
             for batch in file.iter_batches(batch_size=256, columns=[column]):
-                yield from (Piece(text or "", ends=True) for text in batch.column(0).to_pylist())
+                yield from (text or "" for text in batch.column(0).to_pylist())
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"cannot read {path} as parquet: {error}", "copy or download it again") from error
