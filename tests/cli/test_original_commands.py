@@ -4,6 +4,7 @@ Only data and length are made small: byte tokens of a toy text under the name of
 """
 
 import json
+import re
 import shlex
 import shutil
 from pathlib import Path
@@ -11,15 +12,21 @@ from typing import Any
 
 import pytest
 
+from oelm.config.manifest import DataManifest
 from oelm.config.model import GPTConfig
 from oelm.config.original_study import original_record
 from oelm.config.record import Record
 from oelm.config.run import RunConfig
 from oelm.config.settings import flattened
+from oelm.data.prepare_request import PrepareRequest
+from oelm.data.tokens import read_manifest
+from oelm.experiments.study import StudyFile
 from oelm.model.ledger import count_weights
 from oelm.train.folder import RunFolder
 from train.processes import started
 from train.toys import tokens
+
+ROOT = Path(__file__).resolve().parents[2]
 
 # id: the command as it stands in the reports, without the interpreter and the script's name
 COMMANDS = {
@@ -158,6 +165,45 @@ def test_without_a_model_type_the_defaults_are_ours(monkeypatch: pytest.MonkeyPa
     config, _ = resolved(["train", "--dataset", "tinystories"], monkeypatch)
     assert isinstance(config.model, GPTConfig)
     assert (config.model.width, config.model.context, config.optim.decay, config.seed) == (256, 256, "matrices", 0)
+
+
+@pytest.mark.parametrize(
+    ("run", "name"), [("GPT-01", "tinystories"), ("GPT-04", "openwebtext"), ("GPT-06", "wikitext-103")]
+)
+def test_without_its_data_a_pasted_command_says_how_to_make_just_the_originals(
+    run: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the very request of the study, whose folder it may then be."""
+    shutil.rmtree(tmp_path / "tokens")
+    ended = started(["train", *shlex.split(COMMANDS[run])]).ended()
+    assert ended.code == 2
+    told = re.search(r"make it: (oelm prepare \S+) \(for the original's commands with (.+?)\)", ended.err)
+    assert told is not None, ended.err
+    (study,) = (ROOT / "experiments/original").glob(f"gpt-{name.replace('-', '')}.yaml")
+    request = StudyFile.read(study).study.data[name]
+    assert isinstance(request, PrepareRequest)
+    assert asked(f"{told[1]} {told[2]}", monkeypatch).has_made(request.identity())
+    if name == "openwebtext":
+        recipe = " ".join((ROOT / "docs/original.md").read_text(encoding="utf-8").split())
+        assert f"`{told[1]} {told[2]}`" in recipe
+
+
+def asked(command: str, monkeypatch: pytest.MonkeyPatch) -> PrepareRequest:
+    """The request of an `oelm prepare`; nothing is prepared."""
+    found: list[PrepareRequest] = []
+
+    def noted(request: PrepareRequest, folder: Path, *, overwrite: bool) -> DataManifest:
+        found.append(request)
+        return read_manifest(tokens())
+
+    from oelm.cli.main import main
+
+    monkeypatch.setattr("oelm.data.prepare.prepare", noted)
+    monkeypatch.setattr("sys.argv", shlex.split(command))
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code in (0, None)
+    return found[0]
 
 
 @pytest.mark.slow

@@ -200,6 +200,17 @@ def test_another_request_is_refused_unless_it_may_overwrite(tmp_path):
     assert run(small(vocabulary=300), tmp_path / "data", overwrite=True).tokenizer.vocabulary == 300
 
 
+def test_a_folder_without_a_name_is_called_after_its_source(tmp_path):
+    """So that what a command has made is what a study asks for, which names its corpora, and the other way round."""
+    first = run(small(), tmp_path / "data")
+    assert first.name == "stories"
+    assert run(small(name="stories"), tmp_path / "data") == first
+    with pytest.raises(DataError, match="other settings"):
+        run(small(name="tales"), tmp_path / "data")
+    named = run(small(name="stories"), tmp_path / "named")
+    assert run(small(), tmp_path / "named") == named == first
+
+
 def test_a_changed_input_is_noticed_and_a_moved_one_is_not_minded(tmp_path):
     (tmp_path / "a.txt").write_text("some text\n" * 50)
     request = small(source=Files(paths=(str(tmp_path / "a.txt"),)), tokenizer="bytes")
@@ -531,9 +542,9 @@ def test_a_cap_that_nothing_reaches_changes_nothing_and_equal_caps_give_equal_by
     ("text", "size"), [("189MB", 189_000_000), ("2.5 gb", 2_500_000_000), ("70k", 70_000), ("7", 7)]
 )
 def test_sizes_as_people_write_them(text, size):
-    assert _bytes(text) == size
+    assert _bytes(text, "--max-bytes") == size
 
 
 def test_a_size_that_is_none_is_refused():
-    with pytest.raises(ConfigError, match="189MB"):
-        _bytes("much")
+    with pytest.raises(ConfigError, match=r"--valid-bytes 'much' is not a size.*189MB"):
+        _bytes("much", "--valid-bytes")

@@ -84,7 +84,15 @@ def test_names_are_quoted() -> None:
 
 
 @pytest.mark.parametrize(
-    "study", ["cpu/quick", "cpu/tinystories", "followups/sizes", "original/gpt-wikitext103", "original/m512"]
+    "study",
+    [
+        "cpu/quick",
+        "cpu/tinystories",
+        "followups/sizes",
+        "original/gpt-openwebtext",
+        "original/gpt-wikitext103",
+        "original/m512",
+    ],
 )
 def test_the_data_of_a_study_is_prepared_by_the_very_same_request(study: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from typer.testing import CliRunner
@@ -111,9 +119,8 @@ def test_the_data_of_a_study_is_prepared_by_the_very_same_request(study: str, mo
 
 
 def test_what_the_command_cannot_ask_for_is_left_to_the_study() -> None:
-    (data,) = data_of([(ROOT / "experiments/original/gpt-openwebtext.yaml").read_text(encoding="utf-8")]).values()
-    assert data["holdout_bytes"]
-    assert prepare_command(data, "tokens/openwebtext", "openwebtext") is None
+    (data,) = data_of(["data: {toy: {source: {kind: stories, count: 30}}}"]).values()
+    assert prepare_command(data, "tokens/toy", "toy") is None
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ RUNS = Path("runs")
 def data_folder(text: str) -> Path:
     """A folder of token files by its path, by a file in it (the original's --data_path), or by its name in tokens/.
 
-    In a name only letters and digits count: the original's `wikitext103` is `tokens/wikitext-103`.
+    In a name only letters and digits count: the original's `wikitext103` is `tokens/wikitext-103`, or that corpus.
     """
+    from oelm.data.hub import HubCorpus
     from oelm.data.tokens import MANIFEST_FILE
 
     path = Path(text)
@@ -21,9 +22,11 @@ def data_folder(text: str) -> Path:
         return path.parent
     if path.is_file():
         raise DataError(f"{path} is no folder of token files", f"make one: {shlex.join(['oelm', 'prepare', text])}")
-    if path.is_dir() or not TOKENS.is_dir():
+    if path.is_dir():
         return path
-    return next((folder for folder in sorted(TOKENS.iterdir()) if _plain(folder.name) == _plain(text)), path)
+    prepared = sorted(TOKENS.iterdir()) if TOKENS.is_dir() else []
+    corpora = [Path(corpus) for corpus in HubCorpus]  # one that is not here is missed under the name that prepares it
+    return next((folder for folder in (*prepared, *corpora) if _plain(folder.name) == _plain(text)), path)
 
 
 def _plain(name: str) -> str:

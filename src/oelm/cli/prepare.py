@@ -37,7 +37,8 @@ def prepare(
         _tokenizer("A tokenizer.json to use; for gpt2 also vocabulary and merges (give the option twice)."),
     ] = None,
     valid: Annotated[list[str] | None, _holdout("Validation file(s); otherwise a part is held out.")] = None,
-    valid_share: Annotated[float, _holdout("Share to hold out, at most 10 MB of text.")] = 0.1,
+    valid_share: Annotated[float, _holdout("Share to hold out.")] = 0.1,
+    valid_bytes: Annotated[str, _holdout("But at most so much text.")] = "10MB",
     seed: Annotated[int, _holdout("Chooses what is held out, and the stories.")] = 0,
     separator: Annotated[str, _reading("The line between documents of a text file.")] = "<|endoftext|>",
     text_field: Annotated[str, _reading("Field of JSON lines, or column of parquet.")] = "text",
@@ -61,13 +62,14 @@ def prepare(
         PrepareRequest,
         {
             "source": source,
-            "max_bytes": _bytes(max_bytes) if max_bytes else None,
+            "max_bytes": _bytes(max_bytes, "--max-bytes") if max_bytes else None,
             "max_documents": max_documents,
             "valid": files(valid) if valid else None,
             "tokenizer": tokenizer,
             "vocabulary": vocab_size,
             "tokenizer_files": tuple(tokenizer_file or ()),
             "holdout_share": valid_share,
+            "holdout_bytes": _bytes(valid_bytes, "--valid-bytes"),
             "seed": seed,
             "name": name or (out.absolute().name if out else None),
         },
@@ -95,9 +97,9 @@ def _named_source(inputs: list[str], seed: int, story_bytes: int, revision: str 
     return {"kind": "hub", "corpus": named, "revision": revision} if named in list(HubCorpus) else None
 
 
-def _bytes(text: str) -> int:
+def _bytes(text: str, option: str) -> int:
     """A size as people write it: 189MB, 2.5 GB, 4000000."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(|[kMG])B?", text.strip(), re.IGNORECASE)
     if match is None:
-        raise ConfigError(f"--max-bytes {text!r} is not a size", "write it like 189MB, 2.5GB or 4000000")
+        raise ConfigError(f"{option} {text!r} is not a size", "write it like 189MB, 2.5GB or 4000000")
     return int(float(match[1]) * 1000 ** " kmg".index(match[2].lower() or " "))

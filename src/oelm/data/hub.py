@@ -49,6 +49,8 @@ class HubDataset:
     cache_folder: str
     has_validation: bool
     rows_are_lines: bool = False
+    of_original: str = "--tokenizer gpt2"
+    """The options of `oelm prepare` that give the data of the original study."""
 
 
 HUB_DATASETS: dict[HubCorpus, HubDataset] = {
@@ -65,6 +67,7 @@ HUB_DATASETS: dict[HubCorpus, HubDataset] = {
         revision="b4325f019c648b1641a1784748667e8b74e5e064",
         cache_folder="Skylion007___openwebtext",
         has_validation=False,
+        of_original="--tokenizer gpt2 --max-bytes 430MB --valid-bytes 4.5MB",
     ),
     HubCorpus.WIKITEXT103: HubDataset(
         "Salesforce/wikitext",

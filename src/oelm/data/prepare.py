@@ -246,7 +246,7 @@ def _refuse_other_work(request: PrepareRequest, out: Path) -> None:
     found = [name for name in _MADE_FILES if (out / name).exists()]
     if not found:
         return
-    same = (out / REQUEST_FILE).exists() and read_json(out / REQUEST_FILE) == request.identity()
+    same = (out / REQUEST_FILE).exists() and request.has_made(read_json(out / REQUEST_FILE))
     if not same:
         state = "a finished" if MANIFEST_FILE in found else "an unfinished"
         known = f"{state} preparation with other settings" if REQUEST_FILE in found else f"other data ({found[0]})"

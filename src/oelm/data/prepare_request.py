@@ -49,8 +49,10 @@ class PrepareRequest(GrownSettings):
     @property
     def label(self) -> str:
         """The name of the data."""
-        if self.name:
-            return self.name
+        return self.name or self._own_label
+
+    @property
+    def _own_label(self) -> str:
         match self.source:
             case Stories():
                 return "stories"
@@ -74,3 +76,9 @@ class PrepareRequest(GrownSettings):
             if values[part] and "paths" in values[part]:
                 values[part]["paths"] = [PurePath(path).name for path in values[part]["paths"]]
         return values
+
+    def has_made(self, identity: object) -> bool:
+        """Whether a folder with this identity is of this request; without a name it is called after its source."""
+        if not isinstance(identity, dict):
+            return False
+        return {**identity, "name": identity.get("name") or self._own_label} == {**self.identity(), "name": self.label}

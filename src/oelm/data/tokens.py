@@ -82,14 +82,15 @@ class TokenFolder:
 
 def read_manifest(folder: Path) -> DataManifest:
     """The manifest of a complete folder."""
-    from oelm.data.hub import HubCorpus
+    from oelm.data.hub import HUB_DATASETS, HubCorpus
 
     path = folder / MANIFEST_FILE
     prepare = f"oelm prepare ... --out {folder}"
     if str(folder) in list(HubCorpus) and not folder.is_dir():
         raise DataError(
             f"there is no data folder {folder}, here or in tokens/",
-            f"make it: oelm prepare {folder} (for the original's commands with --tokenizer gpt2)",
+            f"make it: oelm prepare {folder} (for the original's commands with "
+            f"{HUB_DATASETS[HubCorpus(str(folder))].of_original})",
         )
     if not folder.is_dir():
         raise DataError(f"there is no data folder {folder}", f"make it: {prepare}")

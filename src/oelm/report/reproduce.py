@@ -60,7 +60,7 @@ def _is_described(data: Mapping[str, Any]) -> bool:
 def prepare_command(data: Mapping[str, Any], folder: str, name: str) -> str | None:
     """The `oelm prepare` that makes a study's token files; None where the command cannot ask for exactly that."""
     source, valid = data["source"], data.get("valid") or {}
-    if "holdout_bytes" in data or "count" in source or valid.get("kind", "files") != "files":
+    if "count" in source or valid.get("kind", "files") != "files":
         return None
     inputs = {"files": source.get("paths", ()), "hub": (source.get("corpus"),)}.get(source.get("kind"), ("stories",))
     options = {
@@ -71,6 +71,7 @@ def prepare_command(data: Mapping[str, Any], folder: str, name: str) -> str | No
         "tokenizer_file": tuple(data.get("tokenizer_files", ())),
         "valid": tuple(valid.get("paths", ())),
         "valid_share": data.get("holdout_share"),
+        "valid_bytes": data.get("holdout_bytes"),
         "seed": data.get("seed", source.get("seed")),
         "max_documents": data.get("max_documents"),
         "max_bytes": data.get("max_bytes"),
