@@ -188,7 +188,7 @@ def test_each_comparison_of_the_original_has_a_fair_one() -> None:
 def role_of(config: RunConfig) -> dict[str, Any]:
     """The place of a run in its study, whatever arm it is of."""
     assert config.study is not None
-    return config.study.model_dump(mode="json", exclude={"cell"})
+    return config.study.model_dump(mode="json", exclude={"cell", "is_primary"})
 
 
 @pytest.mark.parametrize("name", FAIR)
