@@ -108,6 +108,25 @@ def test_peak_memory_is_in_bytes() -> None:
     assert 2**24 < choose_runtime("cpu").peak_bytes() < 2**40
 
 
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the system does not reset it")
+def test_peak_memory_can_be_measured_anew() -> None:
+    """In a process of its own: what is started inherits the peak of what starts it."""
+    program = """
+import torch
+from oelm.base.runtime import choose_runtime
+runtime = choose_runtime("cpu")
+torch.ones(2**26)
+runtime.reset_peak()
+before = runtime.peak_bytes()
+torch.ones(2**24)
+print(before, runtime.peak_bytes())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    before, after = (int(number) for number in done.stdout.split())
+    assert before < 2**29
+    assert 2**25 < after - before < 2**28
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="a setting of glibc")
 @pytest.mark.parametrize(("call", "kept"), [("keep_freed_memory", True), ("give_large_blocks_back", False)])

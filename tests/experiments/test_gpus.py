@@ -12,7 +12,7 @@ import pytest
 
 from oelm.base.errors import ConfigError
 from oelm.base.locks import FileLock, is_locked
-from oelm.experiments.gpus import IdleGpus, read_gpus
+from oelm.experiments.gpus import IdleGpus, driver_version, read_gpus
 from oelm.experiments.launcher import JobState
 from oelm.experiments.local_launcher import GpuSlots, LocalLauncher, Slot, local_launcher
 from oelm.experiments.ownership import is_claimed
@@ -66,6 +66,7 @@ def watch(server: Server, **rule: Any) -> IdleGpus:
 
 def test_no_driver_is_no_gpus(server: Server) -> None:
     assert read_gpus() == ()
+    assert driver_version() is None
     with pytest.raises(ConfigError, match=r"NVML shows no GPU.*--on cpu"):
         local_launcher("gpu", None, None, free_gib=8, idle_seconds=30)
     assert "CPU slots" in local_launcher("auto", None, None, free_gib=8, idle_seconds=30)[0].description
@@ -74,6 +75,7 @@ def test_no_driver_is_no_gpus(server: Server) -> None:
 def test_idle_for_the_stated_time_and_not_a_second_less(server: Server) -> None:
     server.show({}, {})
     gpus = watch(server)
+    assert driver_version() == "570.00"
     assert server.idle(gpus) == []
     assert server.idle(gpus, after=29) == []
     assert server.idle(gpus, after=1) == [0, 1]

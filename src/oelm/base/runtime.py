@@ -1,10 +1,12 @@
 """The machine as a value: which device, which process of how many, and torch's side of the random streams."""
 
 import ctypes
+import gc
 import os
 import platform
 import re
 import resource
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,10 +41,23 @@ class Runtime:
         elif self.device.type == "mps":
             torch.mps.synchronize()
 
+    def reset_peak(self) -> None:
+        """Measure peak memory from now on. Where the system cannot, a CPU's stays that of the whole process."""
+        gc.collect()
+        if self.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self.device)
+        elif _CLEAR.exists():
+            if platform.libc_ver()[0] == "glibc":
+                ctypes.CDLL(None).malloc_trim(0)  # what was freed goes back to the system
+            with suppress(OSError):  # some containers show the file and refuse it
+                _CLEAR.write_text("5")
+
     def peak_bytes(self) -> int:
         """Peak memory: of the device on a GPU, of this process on a CPU."""
         if self.device.type == "cuda":
             return torch.cuda.max_memory_allocated(self.device)
+        if mark := re.search(r"^VmHWM:\s+(\d+) kB$", _read(_STATUS), re.MULTILINE):
+            return 1024 * int(mark[1])
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak * _RSS_UNIT
 
@@ -61,6 +76,8 @@ def world_from_environment() -> tuple[int, int, int]:
     return int(environment.get("RANK", 0)), int(environment.get("LOCAL_RANK", 0)), int(environment.get("WORLD_SIZE", 1))
 
 
+# Linux's own mark can be reset, and is not inherited from whatever started this process, as getrusage's is.
+_STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 # getrusage counts in bytes on macOS and in KiB elsewhere.
 _RSS_UNIT = 1 if platform.system() == "Darwin" else 1024
 
@@ -161,8 +178,8 @@ def avoid_unusable_tiles(cpuinfo: Path = _CPUINFO) -> None:
         os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")  # oneDNN's name for all but the tiles
 
 
-def _read(cpuinfo: Path) -> str:
-    return cpuinfo.read_text() if cpuinfo.exists() else ""
+def _read(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
 
 
 def generator_for(seed: int, *purpose: str | int) -> torch.Generator:

@@ -5,10 +5,7 @@ the weights in float64 may need more than a step does. Where the mark cannot be 
 life. On CUDA it is `torch.cuda.max_memory_allocated`, reset at the same moment.
 """
 
-import ctypes
-import gc
 import os
-import platform
 import re
 import subprocess
 import sys
@@ -56,15 +53,16 @@ def measure_here(spec: BenchSpec, name: str) -> int:
     builder = line_up(spec, runtime)[name]
     before = 0 if runtime.device.type == "cuda" else resident_bytes()
     contestant = builder()
-    _reset_peak(runtime)
+    runtime.reset_peak()
     for index in range(_STEPS):
         contestant.act(index)
-    return _peak_bytes(runtime) - before
+    return runtime.peak_bytes() - before
 
 
 def resident_bytes() -> int:
     """Resident memory of this process now; 0 where the system does not say."""
-    return _status("VmRSS") if _STATUS.exists() else 0
+    found = re.search(r"VmRSS:\s+(\d+) kB", _STATUS.read_text()) if _STATUS.exists() else None
+    return 1024 * int(found[1]) if found else 0
 
 
 def _warm_up(runtime: Runtime, *, transformers: bool) -> None:
@@ -75,28 +73,6 @@ def _warm_up(runtime: Runtime, *, transformers: bool) -> None:
     optimiser = torch.optim.AdamW(layer.parameters(), fused=True)
     layer(torch.ones(256, 256, device=runtime.device)).square().sum().backward()
     optimiser.step()
-
-
-def _reset_peak(runtime: Runtime) -> None:
-    gc.collect()
-    if runtime.device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(runtime.device)
-    elif _CLEAR.exists():
-        if platform.libc_ver()[0] == "glibc":
-            ctypes.CDLL(None).malloc_trim(0)  # what building has freed goes back to the system
-        _CLEAR.write_text("5")
-
-
-def _peak_bytes(runtime: Runtime) -> int:
-    if runtime.device.type == "cuda" or not _STATUS.exists():
-        return runtime.peak_bytes()
-    return _status("VmHWM")
-
-
-def _status(field: str) -> int:
-    found = re.search(rf"{field}:\s+(\d+) kB", _STATUS.read_text())
-    assert found is not None
-    return 1024 * int(found[1])
 
 
 if __name__ == "__main__":

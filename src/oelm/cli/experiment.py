@@ -404,7 +404,9 @@ def _costs(plan: "StudyPlan", tflops: float | None) -> str:
         speed, how = tflops * 1e12, ""
     else:
         speed, measured = matmul_flops_per_second(model.width, precision), measured_precision(precision)
-        how = f", measured on this machine{'' if measured is Precision.FLOAT32 else f' in {measured.value}'}"
+        named = "" if measured is precision is Precision.FLOAT32 else f" in {measured.value}"
+        unlike = "" if measured is precision else f", though the runs are in {precision.value},"
+        how = f", measured on this machine{named}{unlike}"
     where = f"at {speed / 1e12:.3g} TFLOP/s of matrix products{how}"
     seconds = written_seconds(estimated_seconds(plan.flops, speed))
     return f"to do: {plan.flops:.3g} FLOPs, about {seconds} {where} and half of it reached{disk}"

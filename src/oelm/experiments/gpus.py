@@ -39,6 +39,12 @@ def read_gpus() -> tuple[GpuReading, ...]:
         return tuple(reading for reading in readings if _is_allowed(reading, allowed))
 
 
+def driver_version() -> str | None:
+    """Of NVIDIA's driver; None where there is none."""
+    with _nvml() as nvml:
+        return None if nvml is None else _text(nvml.nvmlSystemGetDriverVersion())
+
+
 @contextmanager
 def _nvml() -> Iterator[Any]:
     """NVML while it is open; None where there is no driver."""

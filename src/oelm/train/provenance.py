@@ -48,12 +48,17 @@ def run_manifest(config: RunConfig, data: dict[str, Any], runtime: Runtime) -> d
         **environment(runtime).model_dump(),
         "fingerprint": config.fingerprint,
         "seed": config.seed,
-        "packages": {name: _version(name) for name in _PACKAGES},
+        "packages": package_versions(),
         "environment": {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
         "system": f"{platform.system()} {platform.machine()}",
         "cpu_count": os.cpu_count(),
         "data": data,
     }
+
+
+def package_versions() -> dict[str, str | None]:
+    """Of the packages that results depend on; None of one that is not installed."""
+    return {name: _version(name) for name in _PACKAGES}
 
 
 def git_state() -> tuple[str | None, bool | None]:

@@ -30,6 +30,10 @@ def nvmlShutdown() -> None:  # noqa: N802
     pass
 
 
+def nvmlSystemGetDriverVersion() -> str:  # noqa: N802
+    return "570.00"
+
+
 def nvmlDeviceGetCount() -> int:  # noqa: N802
     return len(_shown()["gpus"])
 
