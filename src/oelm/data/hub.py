@@ -47,10 +47,16 @@ class HubDataset:
     config: str | None
     revision: str
     cache_folder: str
-    has_validation: bool
+    validation_bytes: int = 0
+    """About how much text its validation split has, as published: a plan needs it before anything is fetched."""
     rows_are_lines: bool = False
     of_original: str = "--tokenizer gpt2"
     """The options of `oelm prepare` that give the data of the original study."""
+
+    @property
+    def has_validation(self) -> bool:
+        """Whether it has a validation split."""
+        return self.validation_bytes > 0
 
 
 HUB_DATASETS: dict[HubCorpus, HubDataset] = {
@@ -59,14 +65,13 @@ HUB_DATASETS: dict[HubCorpus, HubDataset] = {
         config=None,
         revision="f54c09fd23315a6f9c86f9dc80f725de7d8f9c64",
         cache_folder="roneneldan___tiny_stories",
-        has_validation=True,
+        validation_bytes=19_300_000,
     ),
     HubCorpus.OPENWEBTEXT: HubDataset(
         "Skylion007/openwebtext",
         config=None,
         revision="b4325f019c648b1641a1784748667e8b74e5e064",
         cache_folder="Skylion007___openwebtext",
-        has_validation=False,
         of_original="--tokenizer gpt2 --max-bytes 430MB --valid-bytes 4.5MB",
     ),
     HubCorpus.WIKITEXT103: HubDataset(
@@ -74,7 +79,7 @@ HUB_DATASETS: dict[HubCorpus, HubDataset] = {
         config="wikitext-103-raw-v1",
         revision="b08601e04326c79dfdd32d625aee71d232d685c3",
         cache_folder="Salesforce___wikitext",
-        has_validation=True,
+        validation_bytes=1_150_000,
         rows_are_lines=True,
     ),
 }
@@ -151,6 +156,13 @@ def fetch(corpus: HubCorpus, split: HubSplit, revision: str | None, *, whole: bo
             "give another --revision, or local files: oelm prepare FILE...",
         )
     return CachedSplit(dataset, commit, files)
+
+
+def is_cached(corpus: HubCorpus, revision: str | None) -> bool:
+    """Whether all that a preparation reads of a corpus is here. `revision` None means the pinned commit."""
+    dataset = HUB_DATASETS[corpus]
+    splits: tuple[HubSplit, ...] = ("train", "validation") if dataset.has_validation else ("train",)
+    return all(_cached_files(dataset, revision or dataset.revision, split) for split in splits)
 
 
 def gpt2_tokenizer_file() -> Path:

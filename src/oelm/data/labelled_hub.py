@@ -121,6 +121,14 @@ def at_commit(task: HubTask) -> HubTask:
     return task.model_copy(update={"revision": commit})
 
 
+def is_cached(task: HubTask) -> bool:
+    """Whether every split is here, at its commit or, without one, at any."""
+    row, config = known_set(task), _config(task)
+    if task.revision is None:
+        return _newest_cached(row, config) is not None
+    return _cached(row, config, task.revision) is not None
+
+
 def fetch_labelled(task: HubTask) -> tuple[Examples, dict[str, Examples]]:
     """Training examples and evaluation examples by name, from the local cache or else from the Hub."""
     task, row = at_commit(task), known_set(task)

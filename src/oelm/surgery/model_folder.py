@@ -25,8 +25,7 @@ def model_folder(source: str, revision: str | None) -> Path:
         return Path(source).parent
     if Path(source).is_dir():
         return Path(source)
-    cached = _cached(source, revision)
-    if cached is not None and _lacks(cached) is None and has_tokenizer(cached):
+    if cached := cached_model(source, revision):
         return cached
     from huggingface_hub import HfApi, snapshot_download
 
@@ -42,6 +41,12 @@ def model_folder(source: str, revision: str | None) -> Path:
             f"there is no folder {source}, and the Hub cannot give that model: {reason}",
             "give the folder of a saved model, or fetch it on a machine with internet and copy the folder",
         ) from error
+
+
+def cached_model(source: str, revision: str | None) -> Path | None:
+    """Where the local cache of the Hub holds a whole model with its tokenizer."""
+    cached = _cached(source, revision)
+    return cached if cached is not None and _lacks(cached) is None and has_tokenizer(cached) else None
 
 
 def is_config_alone(source: str) -> bool:

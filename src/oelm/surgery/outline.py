@@ -68,6 +68,12 @@ def outlined_table(pretrained: HuggingFaceModel, outputs: int | None, method: Me
     return table if method.comparator is None else tuned(copy.deepcopy(model), table, method.comparator, seed=0)
 
 
+def is_published(source: str) -> bool:
+    """Whether this is the name of a model of the Hub whose dimensions are known here."""
+    owner, _, name = source.rpartition("/")
+    return name in _KNOWN and owner in ("", *_OWNERS)
+
+
 @lru_cache(maxsize=4)
 def _outline(source: str, revision: str | None, outputs: int | None) -> PreTrainedModel | None:
     head = {} if outputs is None else {"num_labels": outputs}
@@ -83,9 +89,8 @@ def _config(source: str, revision: str | None, head: dict[str, int]) -> PreTrain
     folder = local_folder(source, revision)
     if folder is not None:
         return read_config(folder, **head)
-    owner, _, name = source.rpartition("/")
-    if name not in _KNOWN or owner not in ("", *_OWNERS):
+    if not is_published(source):
         return None
-    model_type, changes = _KNOWN[name]
+    model_type, changes = _KNOWN[source.rpartition("/")[2]]
     config: PreTrainedConfig = AutoConfig.for_model(model_type, **head, **changes)
     return config
