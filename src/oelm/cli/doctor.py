@@ -16,7 +16,7 @@ from oelm.config.settings import parse
 if TYPE_CHECKING:
     from oelm.config.doctor_record import DoctorRecord
 
-_COLOURS = {"works": "green", "not here": "dim", "failed": "bold red"}
+_COLOURS = {"works": "green", "not here": "dim", "failed": "bold red", "left out": "yellow"}
 
 
 def doctor(
@@ -24,7 +24,9 @@ def doctor(
         list[Path] | None, Argument(help="Studies to predict. \\[default: all that `oelm experiment list` shows]")
     ] = None,
     out: Annotated[Path, Option(help="The record: send it to us with a question.")] = Path("doctor.json"),
-    device: Annotated[str, Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
+    device: Annotated[
+        str, Option(help="auto (a GPU if there is one, also Apple's), cpu, cuda, cuda:N or mps.")
+    ] = "auto",
     show: Annotated[bool, Option("--show", help="Print the record that --out names; nothing is run.")] = False,
 ) -> None:
     """Check this machine in ten minutes: devices, precisions, resume, data parallel; hours of each study.
@@ -80,14 +82,17 @@ def _print(record: "DoctorRecord", console: Console) -> None:
         f"{made.device}; {written_seconds(record.seconds)}",
         highlight=False,
     )
+    if record.versions:
+        console.print(", ".join(f"{name} {version}" for name, version in record.versions.items()), highlight=False)
     checks = _table("check", "", "what was seen")
     for check in record.checks:
         checks.add_row(check.name, Text(check.outcome.value, style=_COLOURS[check.outcome]), check.note)
-    speeds = _table("size", "precision", "sequences", "ms/step", "tokens/s", "TFLOP/s", "peak memory")
+    speeds = _table("size", "precision", "device", "sequences", "ms/step", "tokens/s", "TFLOP/s", "peak memory")
     for speed in record.speeds:
         speeds.add_row(
             speed.size,
             speed.precision.value,
+            speed.device,
             str(speed.sequences),
             f"{1000 * speed.step_seconds:,.0f}",
             f"{speed.tokens_per_second:,.0f}",
@@ -96,7 +101,8 @@ def _print(record: "DoctorRecord", console: Console) -> None:
         )
     studies = _table("study", "runs", "one after the other", "predicted by")
     for each in record.studies:
-        time = "not known" if each.hours is None else written_seconds(3600 * each.hours)
+        most = "at most " if each.at_most else ""
+        time = "not known" if each.hours is None else most + written_seconds(3600 * each.hours)
         devices = f" (a run takes {each.devices} devices)" if each.devices > 1 else ""
         studies.add_row(each.study, str(each.runs), time + devices, each.by)
     for table in (checks, speeds, studies):
