@@ -69,6 +69,12 @@ def test_a_folder_named_like_a_corpus_hides_it_not(tmp_path: Path, monkeypatch: 
     assert "held out for validation: " in " ".join(ended.out.split())
 
 
+def test_a_folder_of_other_tokens_is_refused_in_the_words_of_the_command(text: Path, tmp_path: Path) -> None:
+    command = ["prepare", str(text), "--out", str(tmp_path / "tokens"), "--vocab-size"]
+    assert started([*command, "300"]).ended().code == 0
+    assert_one_line(started([*command, "310"]).ended(), "other settings", "choose another --out", "--overwrite")
+
+
 def test_what_is_printed_can_be_pasted(text: Path, tmp_path: Path) -> None:
     folder = tmp_path / "my tokens"
     ended = started(["prepare", str(text), "--out", str(folder), "--vocab-size", "300"]).ended()

@@ -19,7 +19,7 @@ from oelm.base.locks import FileLock
 from oelm.cli.prepare import _bytes
 from oelm.config.manifest import TokenizerKind
 from oelm.data.hub import HubCorpus
-from oelm.data.prepare import prepare, prepare_in_turn
+from oelm.data.prepare import folder_of_its_own, prepare, prepare_in_turn
 from oelm.data.prepare_request import PrepareRequest
 from oelm.data.progress import Silent
 from oelm.data.sources import Files, Hub, Stories
@@ -195,7 +195,7 @@ def test_a_finished_folder_is_verified_and_left_alone(tmp_path):
 
 def test_another_request_is_refused_unless_it_may_overwrite(tmp_path):
     run(small(), tmp_path / "data")
-    with pytest.raises(DataError, match=r"finished preparation with other settings.*--out.*--overwrite"):
+    with pytest.raises(DataError, match=r"finished preparation with other settings.*another folder.*overwrite=True"):
         run(small(vocabulary=300), tmp_path / "data")
     assert run(small(vocabulary=300), tmp_path / "data", overwrite=True).tokenizer.vocabulary == 300
 
@@ -209,6 +209,21 @@ def test_a_folder_without_a_name_is_called_after_its_source(tmp_path):
         run(small(name="tales"), tmp_path / "data")
     named = run(small(name="stories"), tmp_path / "named")
     assert run(small(), tmp_path / "named") == named == first
+
+
+def test_a_folder_of_its_own_is_the_plain_one_only_of_the_request_that_made_it(tmp_path):
+    plain, others = tmp_path / "stories", [small(), small(vocabulary=300), small(source=Stories(count=61))]
+    apart = [folder_of_its_own(request, plain) for request in others]
+    assert len({plain, *apart}) == 4
+    assert {folder.parent for folder in apart} == {tmp_path}
+    run(small(), plain)
+    assert [folder_of_its_own(request, plain) for request in others] == [plain, *apart[1:]]
+
+
+def test_files_of_one_name_in_two_folders_do_not_share_one(tmp_path):
+    one, two = (small(source=Files(paths=(f"{place}/train.txt",))) for place in ("a", "b"))
+    assert one.identity() == two.identity()
+    assert folder_of_its_own(one, tmp_path / "mine") != folder_of_its_own(two, tmp_path / "mine")
 
 
 def test_a_changed_input_is_noticed_and_a_moved_one_is_not_minded(tmp_path):
@@ -235,7 +250,7 @@ def test_a_changed_tokenizer_file_is_noticed(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         prepare(request, tmp_path / "interrupted", progress=StopAfterChunks(5))
     save_tokenizer(train_bpe(islice(stories(0), 20), 310), path)
-    with pytest.raises(DataError, match=r"another version of .*tokenizer\.json.*--overwrite"):
+    with pytest.raises(DataError, match=r"another version of .*tokenizer\.json.*overwrite=True"):
         run(request, tmp_path / "data")
     progress = StopAfterChunks(1_000_000)
     manifest = prepare(request, tmp_path / "interrupted", progress=progress)

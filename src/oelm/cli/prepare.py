@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from oelm.base.console import Console
-from oelm.base.errors import ConfigError
+from oelm.base.errors import ConfigError, DataError
 from oelm.cli.locations import TOKENS
 from oelm.cli.options import panel
 from oelm.config.manifest import TokenizerKind
@@ -49,6 +49,7 @@ def prepare(
 ) -> None:
     """Turn text into token files. Interrupted, the same command goes on where it stopped."""
     from oelm.config.settings import parse
+    from oelm.data.prepare import TakenFolderError
     from oelm.data.prepare import prepare as make
     from oelm.data.prepare_request import PrepareRequest
 
@@ -76,7 +77,10 @@ def prepare(
         "oelm prepare",
     )
     folder = out or TOKENS / request.label
-    manifest = make(request, folder, overwrite=overwrite)
+    try:
+        manifest = make(request, folder, overwrite=overwrite)
+    except TakenFolderError as error:
+        raise DataError(error.problem, "choose another --out, or replace it with --overwrite") from error
     Console().print(
         f"{manifest.name}: {manifest.train.tokens:,} training and {manifest.valid.tokens:,} validation "
         f"tokens, vocabulary {manifest.tokenizer.vocabulary:,}, "

@@ -19,6 +19,7 @@ from oelm.base.errors import DataError
 from oelm.base.files import make_folder, read_json, refusing_storage, sweep_leftovers, write_json
 from oelm.base.locks import FileLock
 from oelm.config.manifest import DataManifest, Split, TokenizerInfo, TokenizerKind
+from oelm.config.settings import fingerprint
 from oelm.data.ahead import encoded_ahead
 from oelm.data.corpus import Corpus, Scanned, open_corpus, routed_pieces, scan
 from oelm.data.holdout import Holdout, Routed, describe_holdout, hash_of
@@ -60,6 +61,13 @@ class BusyFolderError(DataError):
     """Another process is preparing the same folder."""
 
 
+class TakenFolderError(DataError):
+    """The folder holds something else. What to do depends on who asked: callers with other words give their own."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem, "give another folder, or replace this one with overwrite=True")
+
+
 def prepare(
     request: PrepareRequest, out: Path, *, overwrite: bool = False, progress: Progress | None = None
 ) -> DataManifest:
@@ -92,6 +100,16 @@ def prepare_in_turn(request: PrepareRequest, out: Path, say: Callable[[str], Non
                 say(f"{out}: another process is preparing it; waiting")
             said = True
             time.sleep(_BUSY_SECONDS)
+
+
+def folder_of_its_own(request: PrepareRequest, plain: Path) -> Path:
+    """`plain` if this very request has made or begun it, else a folder beside it that no other request shares.
+
+    Studies call different texts by one name, and the same text in different vocabularies.
+    """
+    if _is_of(request, plain):
+        return plain
+    return plain.with_name(f"{plain.name}-{fingerprint(request.model_dump(mode='json'))[:8]}")
 
 
 def _finished(request: PrepareRequest, out: Path) -> DataManifest | None:
@@ -244,13 +262,15 @@ def _holdout_in_words(plan: Holdout, valid: Written) -> str:
 def _refuse_other_work(request: PrepareRequest, out: Path) -> None:
     """A folder belongs to the request that began it."""
     found = [name for name in _MADE_FILES if (out / name).exists()]
-    if not found:
-        return
-    same = (out / REQUEST_FILE).exists() and request.has_made(read_json(out / REQUEST_FILE))
-    if not same:
+    if found and not _is_of(request, out):
         state = "a finished" if MANIFEST_FILE in found else "an unfinished"
         known = f"{state} preparation with other settings" if REQUEST_FILE in found else f"other data ({found[0]})"
-        raise DataError(f"{out} holds {known}", "choose another --out, or replace it with --overwrite")
+        raise TakenFolderError(f"{out} holds {known}")
+
+
+def _is_of(request: PrepareRequest, folder: Path) -> bool:
+    """Has this request begun the folder?"""
+    return (folder / REQUEST_FILE).exists() and request.has_made(read_json(folder / REQUEST_FILE))
 
 
 def _verified(request: PrepareRequest, out: Path) -> DataManifest:
@@ -268,10 +288,7 @@ def _verified(request: PrepareRequest, out: Path) -> DataManifest:
     if _other_tokenizer(request, folder.manifest.tokenizer.sha256):
         changed += request.tokenizer_files
     if changed:
-        raise DataError(
-            f"{out} was prepared from another version of {' and '.join(changed)}",
-            "choose another --out, or replace it with --overwrite",
-        )
+        raise TakenFolderError(f"{out} was prepared from another version of {' and '.join(changed)}")
     _remove(out, (JOURNAL_FILE,))  # a run may have died just before it could do so
     return folder.manifest
 
@@ -315,6 +332,6 @@ def _alone(folder: Path) -> Iterator[None]:
     """Keep a second process out of the folder."""
     lock = FileLock.take(folder)
     if lock is None:
-        raise BusyFolderError(f"{folder} is being prepared by another process", "wait for it, or choose another --out")
+        raise BusyFolderError(f"{folder} is being prepared by another process", "wait for it, or give another folder")
     with lock:
         yield

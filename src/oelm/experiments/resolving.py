@@ -6,7 +6,7 @@ from typing import assert_never
 
 from rich.console import Console
 
-from oelm.base.errors import ConfigError
+from oelm.base.errors import ConfigError, DataError
 from oelm.config.labelled_data import (
     Answers,
     Columns,
@@ -37,13 +37,13 @@ from oelm.data.generated_examples import PLOT_NAMES, TEST_EXAMPLES, TRAIN_EXAMPL
 from oelm.data.labelled import label_names, read_table, split_training
 from oelm.data.labelled_hub import LABELLED_SETS, known_set
 from oelm.data.labelled_sets import answers_of, evaluation_names, fixed_source, read_labelled, tokenizer_part
-from oelm.data.prepare import prepare_in_turn
+from oelm.data.prepare import TakenFolderError, folder_of_its_own, prepare_in_turn
 from oelm.data.prepare_request import PrepareRequest
 from oelm.data.tokenizer import load_tokenizer
 from oelm.data.tokens import MANIFEST_FILE, TOKENIZER_FILE, read_manifest
 from oelm.experiments.matrix import Resolve
 from oelm.experiments.shipped import shipped_file
-from oelm.experiments.study import PreparedTokens, Study, StudyCell, StudyData
+from oelm.experiments.study import PreparedTokens, Study, StudyCell
 from oelm.train.folder import RunFolder
 
 FROM_SCRATCH = "gpt"
@@ -61,11 +61,14 @@ _Parts = tuple[ModelConfig, Method, LabelledData | DataConfig, int | None]
 
 def resolve_on_data(study: Study, tokens: Path, console: Console) -> Resolve:
     """Prepare what is not there yet, waiting for another process that does the same; then resolve on it."""
-    folders = {name: _token_folder(data, tokens / name, console) for name, data in study.data.items()}
+    folders = _token_folders(study, tokens)
+    for name, data in study.data.items():
+        if isinstance(data, PrepareRequest):
+            _prepare(data, folders[name], console)
     parts: dict[str, _Parts] = {}
 
     def resolve_cell(cell: StudyCell) -> RunConfig:
-        request, folder = cell.request, folders[cell.data]
+        request = cell.request
         if isinstance(request, FinetuneRequest):
             # Runs that differ in learning rate, seed and length share model and data, which are large: read them once.
             key = request.own_model + request.model_dump_json(exclude={"lr", "seed", "epochs"})
@@ -74,14 +77,14 @@ def resolve_on_data(study: Study, tokens: Path, console: Console) -> Resolve:
             return finetune_on(request, *parts[key])
         if isinstance(data := study.data[cell.data], Probe):
             return resolve_probe(request, data)
-        assert folder is not None, "a study that trains from scratch on no probe has text or tokens"
-        return resolve(request, read_manifest(folder), str(folder))
+        return resolve(request, read_manifest(folders[cell.data]), str(folders[cell.data]))
 
     return resolve_cell
 
 
 def resolve_for_plan(study: Study, tokens: Path) -> Resolve:
     """Resolve without preparing or fetching anything: what is not there is taken from what the file asks for."""
+    folders = _token_folders(study, tokens)
     manifest = cache(read_manifest)  # a thousand runs read the same few
 
     def resolve_cell(cell: StudyCell) -> RunConfig:
@@ -90,7 +93,7 @@ def resolve_for_plan(study: Study, tokens: Path) -> Resolve:
             return _planned_finetune(request)
         if isinstance(data, Probe):
             return resolve_probe(request, data)
-        folder = Path(data.tokens) if isinstance(data, PreparedTokens) else tokens / cell.data
+        folder = folders[cell.data]
         if isinstance(data, PrepareRequest) and not (folder / MANIFEST_FILE).is_file():
             planned = DataConfig(folder=str(folder), name=cell.data, digest=NOT_YET)
             return resolve_on(request, _vocabulary(data), planned)
@@ -104,16 +107,20 @@ def resolve_finetune(request: FinetuneRequest) -> RunConfig:
     return finetune_on(request, *_finetune_parts(request))
 
 
-def _token_folder(data: StudyData, folder: Path, console: Console) -> Path | None:
-    """The token files that runs read; labelled text has none."""
-    match data:
-        case PreparedTokens(tokens=tokens):
-            return Path(tokens)
-        case PrepareRequest():
-            prepare_in_turn(data, folder, partial(console.print, highlight=False))
-            return folder
-        case _:
-            return None
+def _token_folders(study: Study, tokens: Path) -> dict[str, Path]:
+    """By the name of the data: the token files that runs read. Labelled text and probes have none."""
+    return {
+        name: Path(data.tokens) if isinstance(data, PreparedTokens) else folder_of_its_own(data, tokens / name)
+        for name, data in study.data.items()
+        if isinstance(data, PreparedTokens | PrepareRequest)
+    }
+
+
+def _prepare(request: PrepareRequest, folder: Path, console: Console) -> None:
+    try:
+        prepare_in_turn(request, folder, partial(console.print, highlight=False))
+    except TakenFolderError as error:
+        raise DataError(error.problem, f"put the text back, or delete {folder} to prepare it anew") from error
 
 
 def _vocabulary(request: PrepareRequest) -> int:
