@@ -26,6 +26,16 @@ def test_a_study_says_what_a_profile_leaves_open_and_wins_where_both_speak(tmp_p
     assert resources_of(asked, None) == asked
 
 
+def test_a_profile_may_be_the_block_of_a_study_file(tmp_path: Path) -> None:
+    profile = tmp_path / "profile.yaml"
+    profile.write_text("resources:\n  partition: gpu\n  hours: 24\n")
+    asked = Resources(hours=0.05)
+    assert resources_of(asked, profile) == Resources(partition="gpu", hours=0.05)
+    profile.write_text("resources:\n  partition: gpu\n  hour: 24\n")
+    with pytest.raises(ConfigError, match=r"line 3: resources\.hour: unknown key"):
+        resources_of(asked, profile)
+
+
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [

@@ -61,6 +61,10 @@ class YamlFile:
         _put(node, last, value, name)
         self._overrides.append(assignment)
 
+    def __contains__(self, key: str) -> bool:
+        """Whether the file has this key at its top."""
+        return _child(self._root, key) is not None
+
     def parse(self, kind: type[S]) -> S:
         """The settings in the file."""
         values = _constructed(self._root, str(self.path))

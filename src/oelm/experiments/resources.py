@@ -52,9 +52,19 @@ class Resources(Settings):
         return None if self.memory is None else int(self.memory[:-1]) * _UNITS[self.memory[-1]]
 
 
+class _AsInAStudy(Settings):
+    """A profile that was copied out of a study file, with its first line."""
+
+    resources: Resources
+
+
 def resources_of(wanted: Resources, profile: Path | None) -> Resources:
     """What a study asks for; what it leaves open, a profile says."""
     if profile is None:
         return wanted
     given = {name: getattr(wanted, name) for name in wanted.model_fields_set}
-    return YamlFile(profile).parse(Resources).model_copy(update=given)
+    return _read_profile(YamlFile(profile)).model_copy(update=given)
+
+
+def _read_profile(file: YamlFile) -> Resources:
+    return file.parse(_AsInAStudy).resources if "resources" in file else file.parse(Resources)
