@@ -104,10 +104,22 @@ def test_seeds_draw_the_adapters() -> None:
     assert not torch.equal(drawn(1), drawn(2))
 
 
-def test_convert_leaves_them_to_peft() -> None:
+@pytest.mark.parametrize(
+    ("method", "by_hand"),
+    [
+        ("lora", "peft.get_peft_model(model, peft.LoraConfig(r=8, lora_alpha=16))"),
+        ("bitfit", "all parameters but the biases and the new head"),
+        ("frozen-embeddings", "requires_grad_(False) on the model's embedding layers"),
+        ("top-layers+top=1", "all parameters but those of the top 1 layers and the new head"),
+    ],
+)
+def test_convert_refuses_them_and_says_how_to_do_each(method: str, by_hand: str) -> None:
     assert inputs("gpt2")
-    with pytest.raises(ConfigError, match=r"comparator for `oelm finetune`.*peft\.get_peft_model"):
-        convert(bold(gpt2()), "lora")
+    with pytest.raises(ConfigError, match="comparator for `oelm finetune`") as refused:
+        convert(bold(gpt2()), method)
+    assert f"run oelm finetune --method {method}, or" in refused.value.fix
+    assert by_hand in refused.value.fix
+    assert ("peft" in refused.value.fix) == (method == "lora")
 
 
 def test_they_stand_for_themselves() -> None:

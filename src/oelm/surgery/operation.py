@@ -1,11 +1,24 @@
 """What is done to a Hugging Face model's Q and K: a method, drawn afresh or made from the pre-trained matrix."""
 
 from dataclasses import dataclass
+from typing import assert_never
 
 from torch import Tensor
 
 from oelm.base.errors import ConfigError
-from oelm.config.method import Always, KeySource, Method, Pretrained, Projection, Scale
+from oelm.config.method import (
+    Always,
+    BitFit,
+    Comparator,
+    FrozenEmbeddings,
+    KeySource,
+    Lora,
+    Method,
+    Pretrained,
+    Projection,
+    Scale,
+    TopLayers,
+)
 from oelm.config.methods import parse_method
 from oelm.method.extras import CHANGES_THE_START
 from oelm.method.projections import gain
@@ -61,12 +74,27 @@ def parse_operation(method: str | Method) -> Operation:
 
 
 def refuse_comparator(method: Method) -> None:
-    """Refuse what has nothing to do with Q and K: PEFT is the place for it, and a run may compare with it."""
+    """Refuse what has nothing to do with Q and K: a run may compare with it, and in a script it is a line or two."""
     if method.comparator is not None:
         raise ConfigError(
             f"{method.name} is a comparator for `oelm finetune` and studies, not a conversion of Q and K",
-            "use PEFT itself: peft.get_peft_model(model, ...)",
+            f"run oelm finetune --method {method.name}, or in your own script {_by_hand(method.comparator)}",
         )
+
+
+def _by_hand(comparator: Comparator) -> str:
+    """What a comparator is without oelm."""
+    match comparator:
+        case Lora(rank=rank):
+            return f"peft.get_peft_model(model, peft.LoraConfig(r={rank}, lora_alpha={2 * rank}))"
+        case BitFit():
+            return "set requires_grad to False for all parameters but the biases and the new head"
+        case FrozenEmbeddings():
+            return "call requires_grad_(False) on the model's embedding layers"
+        case TopLayers(count=count):
+            return f"set requires_grad to False for all parameters but those of the top {count} layers and the new head"
+        case _:
+            assert_never(comparator)
 
 
 def _refuse_what_attention_cannot_run(method: Method, pretrained: Pretrained | None) -> None:
