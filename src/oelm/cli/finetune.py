@@ -1,5 +1,6 @@
 """`oelm finetune`: a pre-trained model, or our GPT, on labelled text."""
 
+import shlex
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -7,7 +8,7 @@ from typing import Annotated, Any, get_args
 from typer import Context
 
 from oelm.base.console import Console
-from oelm.base.errors import ConfigError
+from oelm.base.errors import ConfigError, DataError
 from oelm.cli.locations import RUNS, TOKENS
 from oelm.cli.options import Checkpoint, given_parameters, panel, precision_of
 from oelm.cli.running import run_and_report
@@ -89,7 +90,7 @@ def finetune(
     _refuse_contradictions(set(given_parameters(context).values()), model, task)
     source: dict[str, Any]
     if task == _LANGUAGE_MODELLING:
-        source = {"kind": "tokens", "folder": str(_token_folder(data, model, revision))}
+        source = {"kind": "tokens", "folder": str(_token_folder(data, model, revision, max_length))}
     elif task in _GENERATED:
         source = {"kind": "generated", "name": task}
     elif task is not None and task not in _ON_TABLES:
@@ -136,32 +137,42 @@ def _refuse_contradictions(given: set[str], model: str, task: str | None) -> Non
             raise ConfigError(f"{', '.join(sorted(given & options))} cannot be used here: {reason}", fix)
 
 
-def _token_folder(data: str | None, model: str, revision: str | None) -> Path:
+def _token_folder(data: str | None, model: str, revision: str | None, window: int) -> Path:
     """The token files themselves, or those made now, beside others, from text with the model's tokenizer.
 
-    Under torchrun by one of the processes; the others wait.
+    Under torchrun by one of the processes; the others wait. A model that cannot read them is refused before.
     """
-    from oelm.data.prepare import prepare_in_turn
+    from oelm.data.prepare import TakenFolderError, prepare_in_turn
     from oelm.data.prepare_request import PrepareRequest
     from oelm.data.tokens import MANIFEST_FILE
+    from oelm.experiments.resolving import require_language_model
     from oelm.surgery.model_folder import model_folder
 
     if data is None:
         raise ConfigError("no text given", "add --data FILE, or --data FOLDER made by `oelm prepare`")
     if (Path(data) / MANIFEST_FILE).is_file():
         return Path(data)
+    require_language_model(model, revision, window)
     tokenizer = model_folder(model, revision) / "tokenizer.json"
     folder = TOKENS / f"{Path(data).name.split('.')[0]}-{Path(model).name}"
     source = {"kind": "files", "paths": [data]}
     request = parse(PrepareRequest, {"source": source, "tokenizer_files": (str(tokenizer),)}, "--data")
-    prepare_in_turn(request, folder, partial(Console(stderr=True).print, highlight=False))
+    try:
+        prepare_in_turn(request, folder, partial(Console(stderr=True).print, highlight=False))
+    except TakenFolderError as error:
+        own = f"oelm prepare {shlex.quote(data)} --tokenizer-file {shlex.quote(str(tokenizer))} --out FOLDER"
+        raise DataError(error.problem, f"delete it to prepare it anew, or {own}, then --data FOLDER") from error
     return folder
 
 
 def _default_folder(config: RunConfig, model: str, language: str | None) -> Path:
-    """runs/TASK[-LANGUAGE]/MODEL/METHOD-seedN."""
+    """runs/TASK[-LANGUAGE]/MODEL/METHOD-seedN; a model that is given as its config.json goes by its folder's name."""
+    from oelm.surgery.model_folder import is_config_alone
+
     task = f"{config.data.name}-{language}" if language else config.data.name
-    return RUNS / task / Path(model).absolute().name / f"{config.method.name}-seed{config.seed}"
+    path = Path(model).absolute()
+    named = path.parent if is_config_alone(model) else path
+    return RUNS / task / named.name / f"{config.method.name}-seed{config.seed}"
 
 
 def _tables(train: str | None, evaluate: list[str], columns: str | None) -> dict[str, Any]:
@@ -172,5 +183,6 @@ def _tables(train: str | None, evaluate: list[str], columns: str | None) -> dict
     if len(set(names)) < len(names):
         raise ConfigError("two evaluation files have one name", "give them different names")
     files = {name: {"path": path, "header": header} for name, path in zip(names, evaluate, strict=True)}
-    name = Path(train).resolve().parent.name or "labelled"
+    # Its folder's name too: most training files are called train.
+    name = "-".join(part for part in (Path(train).resolve().parent.name, Path(train).name.split(".")[0]) if part)
     return {"kind": "files", "name": name, "train": {"path": train, "header": header}, "evaluate": files}

@@ -139,9 +139,10 @@ def _vocabulary(request: PrepareRequest) -> int:
 def _finetune_parts(request: FinetuneRequest) -> _Parts:
     request = _with_own_model(request)
     _require_validation_set(request)
-    model, method = _model_and_method(request)
     if isinstance(request.source, TokenText):
-        return model, method, *_token_text(request, request.source, model)
+        require_language_model(request.model, request.revision, request.max_length)
+        return *_model_and_method(request), *_token_text(request, request.source)
+    model, method = _model_and_method(request)
     data, validated = _labelled_data(request, request.source, model)
     if isinstance(model, HuggingFaceModel):  # what it cannot read is refused before the run begins
         from oelm.surgery.model_folder import model_folder
@@ -179,12 +180,16 @@ def _model_and_method(request: FinetuneRequest) -> tuple[ModelConfig, Method]:
 
     method, alone = parse_method(request.method or _DEFAULT_PRETRAINED_METHOD), is_config_alone(request.model)
     if alone and (isinstance(request.source, TokenText) or answers_of(request.source) is not Answers.TEXTS):
-        raise ConfigError(
-            f"{request.model} is a config without weights, from which only models that write texts are drawn",
-            "give the folder of a whole model, or gpt for ours from scratch",
-        )
+        raise _has_no_weights(request.model)
     digest = model_digest(model_folder(request.model, request.revision), config_alone=alone)
     return _pretrained(request, digest), method
+
+
+def _has_no_weights(model: str) -> ConfigError:
+    return ConfigError(
+        f"{model} is a config without weights, from which only models that write texts are drawn",
+        "give the folder of a whole model, or gpt for ours from scratch",
+    )
 
 
 def _pretrained(request: FinetuneRequest, digest: str) -> HuggingFaceModel:
@@ -230,19 +235,29 @@ def _gpt_from_run(request: FinetuneRequest, folder: RunFolder) -> tuple[GPTFromR
     return model, trained.config.method
 
 
-def _token_text(request: FinetuneRequest, source: TokenText, model: ModelConfig) -> tuple[DataConfig, int]:
-    """Token files of the model's own tokenizer, in windows of `max_length`."""
-    if not isinstance(model, HuggingFaceModel):
+def require_language_model(model: str, revision: str | None, window: int) -> None:
+    """Refuse a model that cannot be fine-tuned on windows of token text; no text has to be there yet."""
+    from oelm.surgery.causal_model import check_window
+    from oelm.surgery.model_folder import is_config_alone, model_folder
+
+    if model == FROM_SCRATCH or RunFolder(Path(model)).config_file.is_file():
         raise ConfigError(
-            f"{request.model} is not a transformers model, and only such a one is fine-tuned on token text",
+            f"{model} is not a transformers model, and only such a one is fine-tuned on token text",
             "from scratch: oelm train; from a run: oelm export RUN --out FOLDER, then --model FOLDER",
         )
-    from oelm.surgery.causal_model import check_causal
+    check_window(model_folder(model, revision), window)
+    if is_config_alone(model):
+        raise _has_no_weights(model)
+
+
+def _token_text(request: FinetuneRequest, source: TokenText) -> tuple[DataConfig, int]:
+    """Token files of the model's own tokenizer, in windows of `max_length`."""
+    from oelm.surgery.causal_model import check_own_tokens
     from oelm.surgery.model_folder import model_folder
 
     folder = Path(source.folder)
     manifest = read_manifest(folder)
-    check_causal(model_folder(model.source, model.revision), folder / TOKENIZER_FILE, request.max_length)
+    check_own_tokens(model_folder(request.model, request.revision), folder / TOKENIZER_FILE)
     data = DataConfig(folder=str(folder), name=manifest.name, digest=manifest.digest, window=request.max_length)
     return data, manifest.train.tokens
 

@@ -21,9 +21,13 @@ from oelm.surgery.pretrained import load_tokenizer, quiet_loading, read_config, 
 _TOKENIZER = "tokenizer.json"
 
 
-def check_causal(folder: Path, data_tokenizer: Path, window: int) -> None:
-    """Refuse a folder that is no language model of this text: no causal head, other tokens, or too long a window."""
+def check_window(folder: Path, window: int) -> None:
+    """Refuse a folder that holds no language model, or one that cannot read so many tokens."""
     refuse_longer(window, causal_config(folder), folder)
+
+
+def check_own_tokens(folder: Path, data_tokenizer: Path) -> None:
+    """Refuse text in other tokens than those of the model in the folder."""
     own = folder / _TOKENIZER
     if not own.is_file() or _vocabulary(own) != _vocabulary(data_tokenizer):
         raise DataError(
