@@ -19,7 +19,7 @@ from oelm.bench.plots import new_figure, write_plots
 from oelm.bench.show import read_record, relative_to, sheet_markdown
 from oelm.bench.words import machine_line, sheets
 from oelm.config.measure import PERPLEXITY
-from oelm.config.methods import CARRIED, MODIFIERS, control_of, parse_method
+from oelm.config.methods import CARRIED, MODIFIERS, PRETRAINED_METHODS, SUMMARIES, control_of, parse_method
 from oelm.config.model import GPT2_VOCABULARY
 from oelm.config.record import Record
 from oelm.config.request import TrainRequest, model_config
@@ -539,6 +539,12 @@ def modifiers() -> str:
     return "\n".join(lines)
 
 
+def pretrained_methods() -> str:
+    """The methods that need pre-trained matrices, in the words of `oelm methods`."""
+    rows = [f"| `{name}` | {SUMMARIES[name].partition(': ')[2]} |" for name in PRETRAINED_METHODS]
+    return "\n".join(["| method | what is trained or frozen |", "|---|---|", *rows])
+
+
 def trained_weights(method: str) -> int:
     """Of Medium-512."""
     size = TrainRequest(size="medium-512", seq_len=512)
@@ -547,6 +553,7 @@ def trained_weights(method: str) -> int:
 
 TABLES: dict[str, Callable[[], str]] = {
     "every modifier": modifiers,
+    "methods for pre-trained models": pretrained_methods,
     "the probes": probes,
     "the screening": screening,
     "the original's open questions": open_questions,

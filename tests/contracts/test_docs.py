@@ -1,14 +1,52 @@
 """The documentation builds without a warning, and the wheel works outside of the repository."""
 
 import os
+import re
 import subprocess
 import sys
+import tomllib
 import venv
 from pathlib import Path
 
 import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
+
+import oelm
+from oelm.cli.main import command_line
+from oelm.config.evaluated import EvaluationRequest
+from oelm.config.request import FinetuneRequest, TrainRequest
+from oelm.config.settings import Settings
+from oelm.data.prepare_request import PrepareRequest
 
 from .source import REPOSITORY
+
+
+def test_the_api_page_has_every_public_name_and_no_other() -> None:
+    page = (REPOSITORY / "docs/api.md").read_text(encoding="utf-8")
+    described = re.findall(r"^::: oelm\.([\w.]+)\.(\w+)$", page, re.MULTILINE)
+    assert sorted(name for _, name in described) == sorted(oelm.__all__)
+    assert {name: module for module, name in described} == oelm._HOME
+
+
+def test_every_extra_is_explained() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    table = (REPOSITORY / "docs/index.md").read_text(encoding="utf-8").partition("| extra |")[2]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == list(project["optional-dependencies"])
+
+
+@pytest.mark.parametrize(
+    ("verb", "settings"),
+    [("train", TrainRequest), ("finetune", FinetuneRequest), ("eval", EvaluationRequest), ("prepare", PrepareRequest)],
+)
+def test_keys_of_a_study_file_that_are_no_flags_are_named(verb: str, settings: type[Settings]) -> None:
+    command = get_command(command_line([verb]))
+    assert isinstance(command, TyperGroup)
+    flags = {flag for option in command.commands[verb].params for flag in option.opts}
+    others = [key for key in settings.model_fields if f"--{key.replace('_', '-')}" not in flags]
+    exceptions = (REPOSITORY / "docs/study-file.md").read_text(encoding="utf-8").partition("<!-- begin")[0]
+    assert others
+    assert [key for key in others if not re.search(rf"`{key}\b", exceptions)] == []
 
 
 @pytest.mark.slow

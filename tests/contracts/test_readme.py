@@ -11,7 +11,6 @@ from statistics import fmean
 
 import pytest
 
-import oelm
 from oelm.base.files import read_json
 from oelm.config.measure import PERPLEXITY
 from oelm.config.methods import control_of, parse_method
@@ -96,22 +95,16 @@ def test_the_readme_is_short():
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
 def test_three_lines_convert_and_train_a_model(tmp_path, monkeypatch, capsys):
     """As written, under the real Trainer; `bert-base-uncased` is a folder here with a tiny model in it."""
-    from transformers import AutoModelForSequenceClassification, Trainer
-
     tiny_bert(tmp_path / "bert-base-uncased")
     monkeypatch.chdir(tmp_path)
     examples = [{"input_ids": [2, 5 + index, 3], "labels": index % 2} for index in range(8)]
-    names = {
-        "AutoModelForSequenceClassification": AutoModelForSequenceClassification,
-        "Trainer": Trainer,
-        "oelm": oelm,
-        "examples": examples,
-    }
-    lines = blocks("python")[0].splitlines()
+    names = {"examples": examples}
+    *before_training, training = blocks("python")[0].splitlines()
+    lines = [line for line in (*before_training, training) if line and not line.startswith(("import", "from"))]
     assert len(lines) == 3
-    exec(compile("\n".join(lines[:2]), "README.md", "exec"), names)
+    exec(compile("\n".join(before_training), "README.md", "exec"), names)
     before = {name: parameter.detach().clone() for name, parameter in names["model"].named_parameters()}
-    exec(compile(lines[2], "README.md", "exec"), names)
+    exec(compile(training, "README.md", "exec"), names)
     assert "BertForSequenceClassification" in capsys.readouterr().out
     for name, parameter in names["model"].named_parameters():
         frozen = ".query." in name or ".key." in name

@@ -29,9 +29,9 @@ _PARTS: dict[str, tuple[type[BaseModel], ...]] = {
     "Resources": (Resources,),
 }
 _HEADINGS = {
-    TrainRequest: "`train:`, as the flags of `oelm train`",
-    FinetuneRequest: "`finetune:`, as the flags of `oelm finetune`",
-    EvaluationRequest: "`evaluate:`, as the flags of `oelm eval`. What is asked, of every model alike.",
+    TrainRequest: "`train:`, nearly all as the flags of `oelm train`",
+    FinetuneRequest: "`finetune:`, nearly all as the flags of `oelm finetune`",
+    EvaluationRequest: "`evaluate:`, nearly all as the flags of `oelm eval`. What is asked, of every model alike.",
 }
 
 

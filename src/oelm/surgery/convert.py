@@ -45,8 +45,10 @@ def convert(
     `oelm-polar`) changes it, and warns: `probe`, the inputs of one forward pass, measures by how much. `+matched` gives
     new rows the length of the pre-trained ones. Exactly the matrices that the plan freezes are rewritten; a method
     without a plan rewrites all, and `baseline` none. Extras (`keep+core`, `oelm+gain`, ...) are added to attention and
-    train. `attention` chooses of `encoder`, `decoder` and `cross`; `architecture` describes a model that oelm does not
-    know. Call it before the optimiser is made: fused weights become new parameters.
+    train. By default all attention is converted, and the biases of Q and K are frozen too: `attention` chooses of
+    `encoder`, `decoder` and `cross`, `train_biases` trains the biases. `seed` decides what is drawn. `architecture`
+    describes a model that oelm does not know. Call it before the optimiser is made: fused weights become new
+    parameters.
     """
     _refuse_wrapped(model)
     refuse_absent_weights(model)
