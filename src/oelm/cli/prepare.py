@@ -3,7 +3,7 @@
 import re
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
@@ -11,7 +11,10 @@ from oelm.base.console import Console
 from oelm.base.errors import ConfigError, DataError
 from oelm.cli.locations import TOKENS
 from oelm.cli.options import panel
-from oelm.config.manifest import TokenizerKind
+from oelm.config.manifest import DataManifest, TokenizerKind
+
+if TYPE_CHECKING:
+    from oelm.data.prepare_request import PrepareRequest
 
 _tokenizer, _holdout, _reading = panel("Tokenizer"), panel("Validation"), panel("Reading")
 
@@ -49,8 +52,6 @@ def prepare(
 ) -> None:
     """Turn text into token files. Interrupted, the same command goes on where it stopped."""
     from oelm.config.settings import parse
-    from oelm.data.prepare import TakenFolderError
-    from oelm.data.prepare import prepare as make
     from oelm.data.prepare_request import PrepareRequest
 
     def files(paths: list[str]) -> dict[str, object]:
@@ -77,10 +78,7 @@ def prepare(
         "oelm prepare",
     )
     folder = out or TOKENS / request.label
-    try:
-        manifest = make(request, folder, overwrite=overwrite)
-    except TakenFolderError as error:
-        raise DataError(error.problem, "choose another --out, or replace it with --overwrite") from error
+    manifest = _made(request, folder, overwrite=overwrite)
     Console().print(
         f"{manifest.name}: {manifest.train.tokens:,} training and {manifest.valid.tokens:,} validation "
         f"tokens, vocabulary {manifest.tokenizer.vocabulary:,}, "
@@ -89,6 +87,16 @@ def prepare(
         f"train on it: {shlex.join(['oelm', 'train', '--data', str(folder)])}",
         highlight=False,
     )
+
+
+def _made(request: "PrepareRequest", folder: Path, *, overwrite: bool) -> DataManifest:
+    from oelm.data.prepare import TakenFolderError
+    from oelm.data.prepare import prepare as make
+
+    try:
+        return make(request, folder, overwrite=overwrite)
+    except TakenFolderError as error:
+        raise DataError(error.problem, "choose another --out, or replace it with --overwrite") from error
 
 
 def _named_source(inputs: list[str], seed: int, story_bytes: int, revision: str | None) -> dict[str, object] | None:
