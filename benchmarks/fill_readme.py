@@ -25,7 +25,7 @@ from oelm.config.record import Record
 from oelm.config.request import TrainRequest, model_config
 from oelm.experiments.study_schema import reference
 from oelm.model.ledger import count_weights
-from oelm.report.arms import Arm
+from oelm.report.arms import Arm, cell_of
 from oelm.report.findings import Estimate, Finding, estimate_pair
 from oelm.report.groups import Report, report_runs
 from oelm.report.record_files import load_records
@@ -475,18 +475,18 @@ ASKED = {
     "width 64": ("baseline-width=64", "oelm-width=64"),
     "width 256": ("baseline-width=256", "oelm-width=256"),
 }  # fmt: skip
-"""What its arms ask, by their labels."""
+"""What its arms ask, by their names in the plan."""
 
 
 def open_questions() -> str:
     """Every arm of the original's open questions beside the baseline under its settings, and arithmetic saved."""
-    found = {row.arm.label: row for group in report_of(OPEN_QUESTIONS).groups for row in group.findings}
+    found = {cell_of(row.arm.config): row for group in report_of(OPEN_QUESTIONS).groups for row in group.findings}
     lines = [
         "| question | arm | rate | perplexity by seed | to its baseline, 95 % | verdict | FLOPs saved |",
         "|---|---|---:|---|---:|---|---:|",
     ]
-    for question, labels in ASKED.items():
-        for name in labels:
+    for question, names in ASKED.items():
+        for name in names:
             row = found.pop(name)
             flops, rate = row.arm.record.flops, f"{row.arm.config.optim.lr:.2g}"
             saved = f"{100 * (flops.saved_share if flops else 0.0):.1f} %"
