@@ -60,7 +60,7 @@ def prepare(server: HubServer, home: Path, *options: str, out: str = "data") -> 
     words = ["prepare", corpus.value, "--tokenizer=bytes", "--name=text", f"--out={home / out}", *options]
     return subprocess.run(
         [sys.executable, "-m", "oelm", *words],
-        env={**os.environ, "HF_ENDPOINT": server.address, "HF_HOME": str(home / "cache")},
+        env={**os.environ, "HF_HUB_OFFLINE": "0", "HF_ENDPOINT": server.address, "HF_HOME": str(home / "cache")},
         capture_output=True,
         text=True,
         check=False,

@@ -183,9 +183,10 @@ def encode_sets(data: LabelledData, labelled: Labelled, reader: Reader) -> Encod
         ids, segments = reader.encode(examples.texts, examples.pairs, data.max_length)
         return Encoded(ids, labels_of(examples, where), segments)
 
+    training = encoded(labelled.train.chosen(chosen), "train")
     evaluation = {name: encoded(part, name) for name, part in labelled.evaluate.items()}
     return EncodedSets(
-        training=encoded(labelled.train.chosen(chosen), "train"),
+        training=training,
         validation=evaluation[data.validate_on] if data.validate_on else encoded(labelled.train.chosen(held), "train"),
         evaluation=evaluation,
     )
