@@ -17,6 +17,7 @@ from oelm.config.methods import control_of, parse_method
 from oelm.config.request import TrainRequest, model_config
 from oelm.data.stories import story
 from oelm.model.ledger import count_flops
+from oelm.report.arms import cell_of
 from oelm.report.findings import estimate_pair
 from oelm.report.groups import report_runs
 from oelm.report.record_files import load_records
@@ -548,6 +549,35 @@ def _answers(folder: str) -> dict[tuple[str, int, float], list[float]]:
         place = record.config.method.name, record.config.model.layers, record.config.optim.lr
         found.setdefault(place, []).append(round(100 * record.result.measures["probe_accuracy"], 1))
     return found
+
+
+def test_what_is_said_of_the_open_questions_is_what_their_records_show(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    from fill_readme import OPEN_QUESTIONS, report_of
+
+    text = " ".join((ROOT / "docs/findings.md").read_text(encoding="utf-8").split())
+    said = text[text.index("## What the original wanted to know next") : text.index("<!-- begin: the original's open")]
+    rows = {cell_of(row.arm.config): row for group in report_of(OPEN_QUESTIONS).groups for row in group.findings}
+    ratios = {name: f"×{row.estimate.value:.3f}" for name, row in rows.items() if row.estimate}
+    assert {name for name, ratio in ratios.items() if ratio not in said} == {"blind"}
+    assert f"attention that looks nowhere (`blind`) {100 * rows['blind'].estimate.value - 100:.0f} %" in said
+    primary = rows["oelm+all-but-last=2"]
+    assert (primary.is_primary, primary.stands_alone, primary.verdict) == (True, True, Verdict.UNDECIDED)
+    assert (
+        "{} ({:.3f} to {:.3f}, the primary arm)".format(ratios["oelm+all-but-last=2"], *primary.estimate.ends) in said
+    )
+    left = (primary.estimate.value - 1) / (rows["oelm"].estimate.value - 1)
+    assert left == pytest.approx(1 / 5, abs=0.01)
+    assert [round(rows[name].mean) for name in ("baseline-warmup=50", "baseline")] == [29, 24]
+    assert "at the edge of its grid" in said
+    assert {
+        name for name, row in rows.items() if (tuning := row.arm.config.study.tuning) and tuning.choice.at_edge
+    } == {"oelm-ffn"}
+    assert "1.3 epochs" in said
+    first = {cell_of(row.arm.config): row for group in report_of("open-questions").groups for row in group.findings}
+    assert len(first) == 8
+    for name, phrase in (("oelm", "`oelm` stood at ×{:.3f}"), ("blind", "`blind` (×{:.3f})")):
+        assert phrase.format(first[name].estimate.value) in said
 
 
 def test_what_is_said_of_two_hops_is_what_their_records_show():
