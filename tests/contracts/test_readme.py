@@ -578,6 +578,11 @@ def test_what_is_said_of_the_open_questions_is_what_their_records_show(monkeypat
     assert len(first) == 8
     for name, phrase in (("oelm", "`oelm` stood at ×{:.3f}"), ("blind", "`blind` (×{:.3f})")):
         assert phrase.format(first[name].estimate.value) in said
+    last_two, thawed, frozen = (ratios[name] for name in ("oelm+all-but-last=2", "oelm+thaw=0.2..0.8", "oelm"))
+    choosing = " ".join((ROOT / "docs/choosing.md").read_text(encoding="utf-8").split())
+    assert (
+        f"{last_two} and {thawed} of `baseline` after 1,000 steps of TinyStories, where `oelm` had {frozen}" in choosing
+    )
 
 
 def test_what_is_said_of_two_hops_is_what_their_records_show():
