@@ -255,7 +255,7 @@ def test_arms_of_one_method_that_differ_in_warm_up_are_checked_against_their_own
     ]
     slow = make_arm("oelm", BASELINE_LOSSES, lr=3e-3, warmup=80, study=role("final", "slow"))
     slow_tried = tried("slow", {3e-4: 2.8, 1e-3: 2.7, 3e-3: 2.6}, warmup=80)
-    both = {"oelm lr=1e-3 warmup=20", "oelm lr=3e-3 warmup=80"}
+    both = {"oelm warmup=20", "oelm warmup=80"}
     for records, arms in (
         ([*short, *slow, *slow_tried], both),
         ([*slow_tried, *slow, *short], both),
@@ -266,7 +266,7 @@ def test_arms_of_one_method_that_differ_in_warm_up_are_checked_against_their_own
         assert report.unchecked == ()
     swapped = [*short, *slow, *tried("slow", {3e-4: 2.5, 1e-3: 2.7, 3e-3: 2.6}, warmup=80)]
     assert [(table.arm, table.better) for table in build_report(swapped).tuning if table.better] == [
-        ("oelm lr=3e-3 warmup=80", 3e-4)
+        ("oelm warmup=80", 3e-4)
     ]
 
 
@@ -321,3 +321,14 @@ def test_several_data_sets_are_one_family() -> None:
     findings = [found for group in report.groups for found in group.findings if found.estimate]
     assert len(report.groups) == 3
     assert {round(0.05 / (1 - found.estimate.confidence)) for found in findings if found.estimate} == {6}
+
+
+def test_arms_of_one_method_go_by_what_was_set_and_by_a_tuned_rate_only_where_nothing_else_differs() -> None:
+    role = StudyRole(study="s", stage="final", tuning=TUNING)
+    slow = make_arm("oelm", BASELINE_LOSSES, lr=3e-3, warmup=80, study=role)
+    short = make_arm("oelm", BASELINE_LOSSES, lr=1e-3, warmup=20, study=role)
+    other = make_arm("oelm", BASELINE_LOSSES, lr=3e-3, warmup=20, study=role)
+    assert labels(build_report([*slow, *short])) == [["oelm warmup=80", "oelm warmup=20"]]
+    assert labels(build_report([*other, *short])) == [["oelm lr=3e-3", "oelm lr=1e-3"]]
+    by_hand = [*make_arm("oelm", BASELINE_LOSSES, lr=3e-3, warmup=80), *make_arm("oelm", BASELINE_LOSSES)]
+    assert labels(build_report(by_hand)) == [["oelm lr=3e-3 warmup=80", "oelm lr=1e-3 warmup=20"]]

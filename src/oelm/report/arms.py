@@ -239,11 +239,16 @@ def _labels(runs: Sequence[tuple[str, RunConfig]]) -> list[str]:
     labels = []
     for task, config in runs:
         namesakes = [other for other in runs if other[1].method.name == config.method.name]
-        paths = dict.fromkeys(path for _, other in namesakes for path in differing_settings(config, other))
+        paths = dict.fromkeys(path for _, other in namesakes for path in _telling_apart(config, other))
         parts = [f"{setting_name(path)}={setting_value(config, path)}" for path in paths]
         tasks = [f"task={task}"] if len({other for other, _ in namesakes}) > 1 else []
         labels.append(" ".join([config.method.name, *parts, *tasks]))
     return labels
+
+
+def _telling_apart(one: RunConfig, other: RunConfig) -> tuple[str, ...]:
+    """The settings in which two runs of a method differ; a rate that was tuned alike only where nothing else does."""
+    return unlike_settings(one, other) or differing_settings(one, other)
 
 
 # --- controls ----------------------------------------------------------------------------------------------------
