@@ -247,6 +247,10 @@ def test_what_is_said_of_the_confirmation_is_what_its_records_show(monkeypatch):
         trials[control].best - trials["oelm-lowrank"].best for control in ("baseline+shift+gain", "baseline+shift+norm")
     )
     assert 0 < to_normed < to_equipped / 2  # "more than half of the lead"
+    larger = by_method("confirmation/docs-larger/tuning")
+    begun = f"×{math.exp(larger['oelm-lowrank'].best - larger['baseline+shift+gain'].best):.3f}"
+    findings = " ".join((ROOT / "docs/findings.md").read_text(encoding="utf-8").split())
+    assert f"has {begun} of the perplexity of the best control there, where the small size had ×0.814" in findings
     judged = {row.arm.label: row for row in group.findings if row.measure == PERPLEXITY}
     half_rank, blind = judged["oelm-frame+rank=4"], judged["blind"]
     assert (half_rank.control.label, half_rank.verdict) == ("baseline+shift+gain", Verdict.BETTER)
