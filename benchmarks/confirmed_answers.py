@@ -1,4 +1,4 @@
-"""What the confirmed arm and its control answered when `oelm eval` asked them: two tables of docs/findings.md."""
+"""What the confirmed arm and its control answered when `oelm eval` asked them: three tables of docs/findings.md."""
 
 from pathlib import Path
 from statistics import fmean
@@ -8,7 +8,10 @@ from oelm.config.measure import CompareScale, Measure
 from oelm.report.findings import Finding
 from oelm.report.groups import Report
 
-STUDY = Path(__file__).resolve().parents[1] / "results" / "confirmation" / "docs-small"
+RESULTS = Path(__file__).resolve().parents[1] / "results"
+STUDY = RESULTS / "confirmation" / "docs-small"
+START = RESULTS / "screening" / "docs-start"
+"""Its models as their seeds start them."""
 CONTROL, ARM = "baseline+shift+gain", "oelm-lowrank"
 Pairs = list[tuple[SuiteResult, SuiteResult]]
 """The control's answer and the arm's, one pair for each seed."""
@@ -16,12 +19,14 @@ Pairs = list[tuple[SuiteResult, SuiteResult]]
 
 def asked() -> dict[tuple[Suite, str], Pairs]:
     """By suite and set."""
-    control, arm = (
-        [_results(folder) for folder in sorted((STUDY / "final").glob(f"{name}-seed*"))] for name in (CONTROL, ARM)
-    )
+    control, arm = (_by_seed(STUDY, name) for name in (CONTROL, ARM))
     return {
         place: [(theirs[place], ours[place]) for theirs, ours in zip(control, arm, strict=True)] for place in control[0]
     }
+
+
+def _by_seed(study: Path, name: str) -> list[dict[tuple[Suite, str], SuiteResult]]:
+    return [_results(file.parent) for file in sorted((study / "final").glob(f"{name}-seed*/{EVALUATION_FILE}"))]
 
 
 def _results(folder: Path) -> dict[tuple[Suite, str], SuiteResult]:
@@ -71,4 +76,29 @@ def loss_by_part() -> str:
             control = fmean(theirs for theirs, _ in losses)
             row = (f"{part.count:,}", f"{control:.3f}", f"{fmean(gaps):+.3f}", f"{min(gaps):+.3f}, {max(gaps):+.3f}")
             lines.append(f"| {what} | {' | '.join(row)} |")
+    return "\n".join(lines)
+
+
+LOOKS = 0.2
+"""The share of its attention from which on a head is said to look somewhere."""
+
+
+def where_heads_look() -> str:
+    """Before the first step and after the last, mean over seeds: the best head's attention, and how many heads look."""
+    lines = [
+        "| method | | previous token | same token | behind the same token "
+        f"| heads with {100 * LOOKS:.0f} % there | entropy |",
+        "|---|---|---:|---:|---:|---:|---:|",
+    ]
+    for name, study, when in (
+        *((name, study, when) for name in (CONTROL, ARM) for study, when in ((START, "before"), (STUDY, "after"))),
+        ("baseline", START, "before"),
+        ("oelm", START, "before"),
+    ):
+        asked = [row[Suite.ATTENTION, "repeated-tokens"] for row in _by_seed(study, name)]
+        best = {key: fmean(one.evaluation.measures[key] for one in asked) for key in asked[0].evaluation.measures}
+        entropy = best.pop("attention_entropy")
+        heads = fmean(sum(part.measures["attention_induction"] >= LOOKS for part in one.parts) for one in asked)
+        shown = [f"{100 * share:.1f} %" for share in best.values()]
+        lines.append(f"| `{name}` | {when} | {' | '.join(shown)} | {heads:.1f} | {100 * entropy:.0f} % |")
     return "\n".join(lines)

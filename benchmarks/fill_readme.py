@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from confirmed_answers import answers, loss_by_part
+from confirmed_answers import answers, loss_by_part, where_heads_look
 
 from oelm.base.files import read_json
 from oelm.bench.plots import new_figure, write_plots
@@ -565,6 +565,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "from scratch": from_scratch,
     "what the confirmed models answer": lambda: answers(report_of("confirmation/docs-small")),
     "where their loss differs": loss_by_part,
+    "where their heads look": where_heads_look,
     "ways to fine-tune": ways_to_finetune,
     "make fuzz faults soak startup": reliability,
     "make simulations": simulations,

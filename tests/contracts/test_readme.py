@@ -546,6 +546,25 @@ def test_what_is_said_of_the_answers_is_what_they_are(monkeypatch):
     assert ratios["blimp: right choices"] == pytest.approx(1, abs=0.02)
 
 
+def test_what_is_said_of_where_heads_look_is_what_the_models_answer(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    from confirmed_answers import where_heads_look
+
+    text = " ".join((ROOT / "docs/findings.md").read_text(encoding="utf-8").split())
+    rows = [row.strip("| ").split(" | ") for row in where_heads_look().splitlines()[2:]]
+    looks = {(name.strip("`"), when): [share.rstrip(" %") for share in shares] for name, when, *shares in rows}
+    _, same, behind, *_ = looks["oelm-lowrank", "before"]
+    assert f"puts {behind} % of its attention there and {same} % on the earlier occurrence itself" in text
+    alike = {looks[name, "before"][place] for name in ("baseline", "baseline+shift+gain") for place in (1, 2)}
+    assert alike == {"1.1"}  # "so does that of `baseline`"
+    assert f"little better, {looks['oelm', 'before'][2]} and {looks['oelm', 'before'][1]} %" in text
+    (*_, arms_best, arms_heads, _), (*_, best, heads, _) = (
+        looks[name, "after"] for name in ("oelm-lowrank", "baseline+shift+gain")
+    )
+    assert f"the arm has {arms_heads} heads that put a fifth of their attention there and the control {heads}" in text
+    assert f"{best} against {arms_best} %" in text
+
+
 def _answers(folder: str) -> dict[tuple[str, int, float], list[float]]:
     """Exact answers in per cent by seed, for each method, depth and rate."""
     found: dict[tuple[str, int, float], list[float]] = {}
