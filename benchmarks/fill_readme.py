@@ -318,7 +318,7 @@ def from_scratch() -> str:
         if row.beside:
             control = _finding(row.beside, method).control
             assert control is not None
-            estimate, said = estimate_pair(found.arm, control, PERPLEXITY, ""), "in no plan"
+            estimate, said = estimate_pair(found.arm, control, PERPLEXITY, ""), "compared afterwards"
         assert control is not None
         seeds = len(set(found.arm.seeds) & set(control.seeds))
         shown = [f"`{method}`", f"`{control.label}`", row.where, _ratio(estimate), str(seeds), said]
