@@ -193,6 +193,34 @@ def stronger_controls() -> str:
 
 EQUIPPED = "baseline+shift+gain"
 """What the arms on technical prose are shown beside."""
+TUNED = {
+    "docs-small": "technical prose",
+    "docs-long": "technical prose",
+    "docs-larger": "technical prose, width 256, 6 layers",
+    "docs-llama": "technical prose, Llama style",
+    "tinystories-small": "TinyStories",
+}
+"""Confirmations whose rates were chosen in runs of one seed, and what they train on."""
+
+
+def at_every_rate() -> str:
+    """Perplexity of the primary arm and its control in the runs that chose their rates, and their ratio at each."""
+    found = {study: by_method(f"confirmation/{study}/tuning") for study in TUNED}
+    rates = sorted({rate for methods in found.values() for rate in methods[EQUIPPED].by_rate})
+    lines = [
+        f"| text, steps | method | {' | '.join(f'at {rate:g}' for rate in rates)} |",
+        f"|---|---|{'---:|' * len(rates)}",
+    ]
+    for study, methods in found.items():
+        where = f"{TUNED[study]}, {methods[EQUIPPED].record.config.train.steps:,}"
+        arm, control = methods["oelm-lowrank"].by_rate, methods[EQUIPPED].by_rate
+        for name, tried in ((EQUIPPED, control), ("oelm-lowrank", arm)):
+            cells = (f"{math.exp(tried[rate].loss):.2f}" if rate in tried else "" for rate in rates)
+            lines.append(f"| {where} | `{name}` | {' | '.join(cells)} |")
+        both = arm.keys() & control.keys()
+        ratios = (f"×{math.exp(arm[rate].loss - control[rate].loss):.3f}" if rate in both else "" for rate in rates)
+        lines.append(f"| {where} | ratio | {' | '.join(ratios)} |")
+    return "\n".join(lines)
 
 
 def on_technical_prose() -> dict[str, Arm]:
@@ -558,6 +586,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "the screening": screening,
     "the original's open questions": open_questions,
     "stronger controls": stronger_controls,
+    "at every rate": at_every_rate,
     "technical prose after 4,000 steps": after_4000_steps,
     "frozen Q/K at two rates": frozen_at_two_rates,
     "four times as long": lambda: long_runs(*LONG_STUDIES),
