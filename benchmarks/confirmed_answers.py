@@ -1,4 +1,4 @@
-"""What the confirmed arm and its control answered when `oelm eval` asked them: three tables of docs/findings.md."""
+"""What the confirmed arm and its control answered when `oelm eval` asked them: tables of docs/findings.md."""
 
 from pathlib import Path
 from statistics import fmean
@@ -9,17 +9,19 @@ from oelm.report.findings import Finding
 from oelm.report.groups import Report
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
-STUDY = RESULTS / "confirmation" / "docs-small"
+SMALL = RESULTS / "confirmation" / "docs-small"
+LARGER = RESULTS / "answers" / "docs-larger"
+"""Apart from its records, whose intervals are not to be widened by what was asked afterwards."""
 START = RESULTS / "screening" / "docs-start"
-"""Its models as their seeds start them."""
+"""The models of docs-small as their seeds start them."""
 CONTROL, ARM = "baseline+shift+gain", "oelm-lowrank"
 Pairs = list[tuple[SuiteResult, SuiteResult]]
 """The control's answer and the arm's, one pair for each seed."""
 
 
-def asked() -> dict[tuple[Suite, str], Pairs]:
+def asked(study: Path) -> dict[tuple[Suite, str], Pairs]:
     """By suite and set."""
-    control, arm = (_by_seed(STUDY, name) for name in (CONTROL, ARM))
+    control, arm = (_by_seed(study, name) for name in (CONTROL, ARM))
     return {
         place: [(theirs[place], ours[place]) for theirs, ours in zip(control, arm, strict=True)] for place in control[0]
     }
@@ -34,19 +36,21 @@ def _results(folder: Path) -> dict[tuple[Suite, str], SuiteResult]:
     return {(result.suite, result.evaluation.name): result for result in file.results}
 
 
-def answers(report: Report) -> str:
+def answers(study: Path, report: Report | None = None) -> str:
     """Means over seeds; where a measure is judged, the difference with the interval of the study's report."""
-    (group,) = report.groups
-    judged = {(row.measure.name, row.on): row for row in group.findings if row.arm.label == ARM}
-    lines = [f"| asked | `{CONTROL}` | `{ARM}` | difference, 95 % after Holm |", "|---|---:|---:|---:|"]
-    for (_, on), pairs in asked().items():
+    found_by = report.groups[0].findings if report else ()
+    judged = {(row.measure.name, row.on): row for row in found_by if row.arm.label == ARM}
+    last = " difference, 95 % after Holm |" if report else ""
+    lines = [f"| asked | `{CONTROL}` | `{ARM}` |{last}", "|---|---:|---:|" + ("---:|" if report else "")]
+    for (_, on), pairs in asked(study).items():
         for measure in pairs[0][0].measures:
             means = (
                 fmean(result.evaluation.measures[measure.name] for result in side) for side in zip(*pairs, strict=True)
             )
             shown = [_figure(mean, measure) for mean in means]
-            found = judged.get((measure.name, on))
-            lines.append(f"| {on}: {measure.title.english} | {' | '.join(shown)} | {_difference(found)} |")
+            if report:
+                shown.append(_difference(judged.get((measure.name, on))))
+            lines.append(f"| {on}: {measure.title.english} | {' | '.join(shown)} |")
     return "\n".join(lines)
 
 
@@ -63,10 +67,10 @@ def _difference(found: Finding | None) -> str:
     return f"{estimate.value:+.1f} points ({low:+.1f} to {high:+.1f})"
 
 
-def loss_by_part() -> str:
+def loss_by_part(study: Path) -> str:
     """How much lower the arm's loss is, by tokens seen and by how often a token occurs, with the range over seeds."""
     lines = ["| | tokens | loss of the control | difference | lowest and highest seed |", "|---|---:|---:|---:|---:|"]
-    for (suite, _), pairs in asked().items():
+    for (suite, _), pairs in asked(study).items():
         if suite is not Suite.LIKELIHOOD:
             continue
         for place, part in enumerate(pairs[0][0].parts):
@@ -91,9 +95,10 @@ def where_heads_look() -> str:
         "|---|---|---:|---:|---:|---:|---:|",
     ]
     for name, study, when in (
-        *((name, study, when) for name in (CONTROL, ARM) for study, when in ((START, "before"), (STUDY, "after"))),
+        *((name, study, when) for name in (CONTROL, ARM) for study, when in ((START, "before"), (SMALL, "after"))),
         ("baseline", START, "before"),
         ("oelm", START, "before"),
+        *((name, LARGER, "after, width 256, 6 layers") for name in (CONTROL, ARM)),
     ):
         asked = [row[Suite.ATTENTION, "repeated-tokens"] for row in _by_seed(study, name)]
         best = {key: fmean(one.evaluation.measures[key] for one in asked) for key in asked[0].evaluation.measures}

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from confirmed_answers import answers, loss_by_part, where_heads_look
+from confirmed_answers import LARGER, SMALL, answers, loss_by_part, where_heads_look
 
 from oelm.base.files import read_json
 from oelm.bench.plots import new_figure, write_plots
@@ -324,8 +324,9 @@ class Compared:
 
 FROM_SCRATCH = (
     Compared("confirmation/docs-small", "oelm-lowrank", "technical prose, 4,000"),
+    Compared("confirmation/docs-larger", "oelm-lowrank", "same, width 256"),
     Compared("confirmation/docs-long", "oelm-lowrank", "technical prose, 16,000"),
-    Compared(LONG_AGAIN, "oelm-lowrank", "same, rates tried in whole runs"),
+    Compared(LONG_AGAIN, "oelm-lowrank", "16,000, rates tried in whole runs"),
     Compared("confirmation/tinystories-small", "oelm-lowrank", "TinyStories, 4,000"),
     Compared("confirmation/docs-llama", "oelm-lowrank", "technical prose, Llama style"),
     Compared("confirmation/docs-controls", "oelm-lowrank+norm", "technical prose, 4,000"),
@@ -592,8 +593,10 @@ TABLES: dict[str, Callable[[], str]] = {
     "four times as long": lambda: long_runs(*LONG_STUDIES),
     "four times as long, again": lambda: long_runs(LONG_AGAIN),
     "from scratch": from_scratch,
-    "what the confirmed models answer": lambda: answers(report_of("confirmation/docs-small")),
-    "where their loss differs": loss_by_part,
+    "what the confirmed models answer": lambda: answers(SMALL, report_of("confirmation/docs-small")),
+    "what the larger models answer": lambda: answers(LARGER),
+    "where their loss differs": lambda: loss_by_part(SMALL),
+    "where the larger models' loss differs": lambda: loss_by_part(LARGER),
     "where their heads look": where_heads_look,
     "ways to fine-tune": ways_to_finetune,
     "make fuzz faults soak startup": reliability,
@@ -610,6 +613,7 @@ PAGES = (
     "sst2-confirmation",
     "smollm2",
     "confirmation/docs-small",
+    "confirmation/docs-larger",
     "confirmation/docs-controls",
     "confirmation/tinystories-small",
     "confirmation/docs-llama",

@@ -246,10 +246,6 @@ def test_what_is_said_of_the_confirmation_is_what_its_records_show(monkeypatch):
         trials[control].best - trials["oelm-lowrank"].best for control in ("baseline+shift+gain", "baseline+shift+norm")
     )
     assert 0 < to_normed < to_equipped / 2  # "more than half of the lead"
-    larger = by_method("confirmation/docs-larger/tuning")
-    begun = f"×{math.exp(larger['oelm-lowrank'].best - larger['baseline+shift+gain'].best):.3f}"
-    findings = " ".join((ROOT / "docs/findings.md").read_text(encoding="utf-8").split())
-    assert f"has {begun} of the perplexity of the best control there, where the small size had ×0.814" in findings
     judged = {row.arm.label: row for row in group.findings if row.measure == PERPLEXITY}
     half_rank, blind = judged["oelm-frame+rank=4"], judged["blind"]
     assert (half_rank.control.label, half_rank.verdict) == ("baseline+shift+gain", Verdict.BETTER)
@@ -333,6 +329,57 @@ def test_what_is_said_of_the_second_corpus_is_what_its_records_show(monkeypatch)
     trials = by_method("confirmation/tinystories-small/tuning")
     half = math.exp(trials["oelm-lowrank"].best - trials["baseline+shift+gain"].best)
     assert f"×{half:.3f} in the half-length runs" in said
+
+
+def test_what_is_said_of_the_larger_study_is_what_its_records_show(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    from confirmed_answers import LARGER, answers, loss_by_part
+    from fill_readme import EQUIPPED, by_method, report_of
+
+    said = " ".join((ROOT / "docs/findings.md").read_text(encoding="utf-8").split())
+    (group,) = report_of("confirmation/docs-larger").groups
+    (primary,) = (row for row in group.findings if row.is_primary)
+    assert (primary.verdict, primary.stands_alone) == (Verdict.UNDECIDED, False)
+    arms = {arm.label: arm for arm in group.arms}
+    own, control = (arms[name] for name in ("oelm-lowrank", EQUIPPED))
+    by_itself = estimate_pair(own, control, PERPLEXITY, "")
+    shown = by_itself.value, *by_itself.ends
+    assert "×{:.3f}, and {:.3f} to {:.3f} if nothing is corrected".format(*shown) in said
+    assert "so the interval is {:.3f} to {:.3f}, undecided".format(*primary.estimate.ends) in said
+    ahead = [round(100 * (1 - pair)) for pair in primary.pairs_by_seed.values()]
+    assert f"ahead with every seed, by {min(ahead)} to {max(ahead)} %" in said
+    perplexities = [[run.result.measures["perplexity"] for run in arm.records] for arm in (own, control)]
+    for words, three in zip(("perplexities of ", "`baseline+shift+gain` "), perplexities, strict=True):
+        assert words + "{:.2f}, {:.2f} and {:.2f}".format(*three) in said
+    on_the_way = [
+        math.exp(ours.curve[place].loss - theirs.curve[place].loss)
+        for place in (0, 1)
+        for ours, theirs in zip(own.records, control.records, strict=True)
+    ]
+    assert (
+        f"behind after 1,000 and 2,000 steps with every seed (×{min(on_the_way):.2f} to ×{max(on_the_way):.2f})" in said
+    )
+    assert own.record.counts.trained_query_key_share == pytest.approx(1 / 16, abs=0.001)
+    assert f"needs {100 * own.flops_saved_share:.0f} % less arithmetic" in said
+    assert [arm.config.optim.lr for arm in (control, own)] == pytest.approx([1.1e-3, 1.1e-2], rel=0.05)
+    tried = by_method("confirmation/docs-larger/tuning")[EQUIPPED].by_rate
+    curve = [math.exp(tried[rate].loss) for rate in sorted(tried)]
+    assert "{:.1f}, {:.1f}, {:.1f}, {:.1f} and {:.1f} from 5e-4 to 8e-3".format(*curve) in said
+    both = report_runs([ROOT / "results/confirmation" / name for name in ("docs-small", "docs-larger")])
+    (slope,) = (each for trend in both.trends for each in trend.slopes if trend.measure == PERPLEXITY)
+    assert (slope.axis, slope.pairs) == ("weights", 8)
+    assert "×{:.3f} ({:.3f} to {:.3f}, eight pairs)".format(slope.estimate.value, *slope.estimate.ends) in said
+    choosing = " ".join((ROOT / "docs/choosing.md").read_text(encoding="utf-8").split())
+    assert f"At width 256 with six layers ×{primary.estimate.value:.3f}, ahead with each of three seeds" in choosing
+
+    rows = [row.strip("| ").split(" | ") for row in answers(LARGER).splitlines()[2:]]
+    ratios = [
+        float(row[2].rstrip(" %")) / float(row[1].rstrip(" %")) for row in rows if "answers from context" in row[0]
+    ]
+    assert min(ratios) >= 2, "two to three times as often"
+    assert max(ratios) < 3.2
+    gaps = [float(row.split(" | ")[3]) for row in loss_by_part(LARGER).splitlines() if "tokens seen" in row]
+    assert max(gaps) < 0, "ahead in every context"
 
 
 def test_what_is_said_of_llama_style_is_what_its_records_show(monkeypatch):
@@ -570,14 +617,16 @@ def test_what_is_said_of_normed_queries_and_keys_is_what_their_records_show(monk
 
 def test_what_is_said_of_the_answers_is_what_they_are(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    from confirmed_answers import answers, loss_by_part
+    from confirmed_answers import SMALL, answers, loss_by_part
     from fill_readme import report_of
 
-    gaps = {row.split(" | ")[0]: row.split(" | ")[3:] for row in loss_by_part().splitlines()}
+    gaps = {row.split(" | ")[0]: row.split(" | ")[3:] for row in loss_by_part(SMALL).splitlines()}
     assert float(gaps["| tokens seen: 1"][0]) > 0
     assert float(gaps["| tokens seen: 8-15"][1].rstrip(" |").split(", ")[1]) < 0, "in every seed"
     assert float(gaps["| tokens seen: 128-255"][0]) == pytest.approx(-0.09, abs=0.005)
-    rows = [row.strip("| ").split(" | ") for row in answers(report_of("confirmation/docs-small")).splitlines()[2:]]
+    rows = [
+        row.strip("| ").split(" | ") for row in answers(SMALL, report_of("confirmation/docs-small")).splitlines()[2:]
+    ]
     ratios = {row[0]: float(row[2].rstrip(" %")) / float(row[1].rstrip(" %")) for row in rows}
     assert all(1.8 < ratio < 3 for name, ratio in ratios.items() if name.endswith("answers from context"))
     assert ratios["repeated-tokens: look at the same token"] == pytest.approx(9, abs=0.5)
