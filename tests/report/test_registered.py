@@ -309,7 +309,12 @@ def test_so_does_any_other_change_after_runs_had_ended(tmp_path: Path, change: d
     study(tmp_path, [write_plan(tmp_path), write_plan(tmp_path, "amendment-1.json", runs_before=3, **change)])
     report = report_runs([tmp_path])
     assert not report.groups[0].comparisons[0].terms.is_fixed
-    assert f"Changed by an amendment after runs had ended: {what}. All arms corrected." in as_markdown(report)
+    text = as_markdown(report)
+    assert f"Changed by an amendment after runs had ended: {what}. All arms corrected." in text
+    assert (
+        "The primary arm, named before the runs; its plan was amended after runs had ended: all arms corrected." in text
+    )
+    assert "Chosen after the runs" not in text
 
 
 @pytest.mark.parametrize("change", [{"margin": 1.2}, {"arms": arms_of((*METHODS, "oelm-q"))}, {"looks": 2}])

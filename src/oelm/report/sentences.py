@@ -197,7 +197,9 @@ def finding_remarks(found: Finding, say: Texts) -> tuple[str, ...]:
 def _primary_remark(found: Finding) -> str:
     """If the primary arm stands uncorrected here, and why."""
     if not found.terms.is_fixed:
-        return "primary_after"
+        changed = found.terms.plan.changed if found.terms.plan else ()
+        is_named_before = not found.terms.changes and changed and "primary" not in changed
+        return "primary_amended" if is_named_before else "primary_after"
     if not found.stands_alone:
         return "primary_corrected"
     return "primary_remark" if found.terms.is_registered else "primary_unregistered"

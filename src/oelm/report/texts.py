@@ -336,6 +336,10 @@ TEXTS: dict[str, tuple[str, str]] = {
         "and on several data sets only if it holds on all of them.",
         "主要实验组，但在此与其他各组一样校正：仅在研究的第一项指标上不校正，若有多个数据集，还须在全部数据集上成立。",
     ),
+    "primary_amended": (
+        "The primary arm, named before the runs; its plan was amended after runs had ended: all arms corrected.",
+        "主要实验组，运行之前即已指定；其计划在已有运行结束之后修订：所有组均校正。",
+    ),
     "primary_after": ("Chosen after the runs: all arms corrected.", "运行之后才选定：所有组均校正。"),
     "after.primary": (
         "The primary arm was chosen after the runs (before: {before}; now: {now}): all arms corrected.",
