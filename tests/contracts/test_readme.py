@@ -290,6 +290,11 @@ def test_what_is_said_of_the_rate_is_what_its_records_show(monkeypatch):
         in said
     )
     assert "at 1.6e-2, where the control suffers, ×{:.3f} and ×{:.3f} (one seed".format(*high) in said
+    slower = by_method("confirmation/docs-controls/tuning")["baseline+shift+gain+qk-lr=0.25"]
+    bears = [math.exp(row.by_rate[1.6e-2].loss) for row in (slower, half[EQUIPPED])]
+    assert "bears 1.6e-2 ({:.2f} after 2,000 steps, where the plain one has {:.2f})".format(*bears) in said
+    at_best = [math.exp(row.best) for row in (slower, half[EQUIPPED], half["oelm-lowrank"])]
+    assert "hardly better, {:.2f} against {:.2f}, and `oelm-lowrank` has {:.2f}".format(*at_best) in said
     best = [math.exp(tried["oelm-lowrank"].best - tried[EQUIPPED].best) for tried in (half, whole)]
     assert "the ratio goes from ×{:.3f} after 2,000 steps to ×{:.3f} after 4,000".format(*best) in said
     (group,) = report_of("confirmation/docs-small").groups
