@@ -98,6 +98,7 @@ def where_heads_look() -> str:
         *((name, study, when) for name in (CONTROL, ARM) for study, when in ((START, "before"), (SMALL, "after"))),
         ("baseline", START, "before"),
         ("oelm", START, "before"),
+        ("blind", START, "before"),
         *((name, LARGER, "after, width 256, 6 layers") for name in (CONTROL, ARM)),
     ):
         asked = [row[Suite.ATTENTION, "repeated-tokens"] for row in _by_seed(study, name)]

@@ -648,7 +648,7 @@ def test_what_is_said_of_where_heads_look_is_what_the_models_answer(monkeypatch)
     looks = {(name.strip("`"), when): [share.rstrip(" %") for share in shares] for name, when, *shares in rows}
     _, same, behind, *_ = looks["oelm-lowrank", "before"]
     assert f"puts {behind} % of its attention there and {same} % on the earlier occurrence itself" in text
-    alike = {looks[name, "before"][place] for name in ("baseline", "baseline+shift+gain") for place in (1, 2)}
+    alike = {looks[name, "before"][place] for name in ("baseline", "baseline+shift+gain", "blind") for place in (1, 2)}
     assert alike == {"1.1"}  # "so does that of `baseline`"
     assert f"little better, {looks['oelm', 'before'][2]} and {looks['oelm', 'before'][1]} %" in text
     (*_, arms_best, arms_heads, _), (*_, best, heads, _) = (
