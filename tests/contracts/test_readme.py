@@ -274,7 +274,7 @@ def test_what_is_said_of_the_confirmation_is_what_its_records_show(monkeypatch):
 
 def test_what_is_said_of_the_rate_is_what_its_records_show(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    from fill_readme import EQUIPPED, by_method, report_of
+    from fill_readme import EQUIPPED, by_method, on_technical_prose, report_of
 
     said = " ".join((ROOT / "docs/findings.md").read_text(encoding="utf-8").split())
     half, whole = (by_method(f"confirmation/{study}/tuning") for study in ("docs-small", "docs-long"))
@@ -293,6 +293,16 @@ def test_what_is_said_of_the_rate_is_what_its_records_show(monkeypatch):
     slower = by_method("confirmation/docs-controls/tuning")["baseline+shift+gain+qk-lr=0.25"]
     bears = [math.exp(row.by_rate[1.6e-2].loss) for row in (slower, half[EQUIPPED])]
     assert "bears 1.6e-2 ({:.2f} after 2,000 steps, where the plain one has {:.2f})".format(*bears) in said
+    arms = on_technical_prose()
+    lower = arms["baseline+shift+gain+qk-lr=0.25"]
+    pairs = (
+        estimate_pair(one, other, PERPLEXITY, "")
+        for one, other in ((lower, arms[EQUIPPED]), (arms["oelm-lowrank"], lower))
+    )
+    for found, words in zip(pairs, ("After whole runs it has", "and `oelm-lowrank` has"), strict=True):
+        assert (
+            f"{words} ×{found.value:.3f} ({found.ends[0]:.3f} to {found.ends[1]:.3f}, three seeds; in no plan)" in said
+        )
     at_best = [math.exp(row.best) for row in (slower, half[EQUIPPED], half["oelm-lowrank"])]
     assert "hardly better, {:.2f} against {:.2f}, and `oelm-lowrank` has {:.2f}".format(*at_best) in said
     best = [math.exp(tried["oelm-lowrank"].best - tried[EQUIPPED].best) for tried in (half, whole)]
