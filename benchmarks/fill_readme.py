@@ -486,7 +486,8 @@ def _draw_points(axes: Any, places: dict[str, float], rows: list[Priced]) -> Non
         side, offset = ("left", 26) if places[row.method] < middle else ("right", -26)
         last[side] = min(row.ratio, last[side] - room)
         axes.annotate(
-            row.method, (places[row.method], row.ratio), (offset, last[side]), textcoords=("offset points", "data"),
+            row.method.replace(f"{EQUIPPED}+", "shift+gain+"),  # there is no room for all of it
+            (places[row.method], row.ratio), (offset, last[side]), textcoords=("offset points", "data"),
             fontsize=8, ha=side, va="center", bbox=_OVER_LINES, zorder=1.5,
             arrowprops={"arrowstyle": "-", "linewidth": 0.6, "color": "grey", "shrinkA": 0, "shrinkB": 4},
         )  # fmt: skip
