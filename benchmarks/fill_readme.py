@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from confirmed_answers import LARGER, SMALL, answers, loss_by_part, where_heads_look
+from confirmed_answers import ARM, LARGER, SMALL, answers, loss_by_part, where_heads_look
 
 from oelm.base.files import read_json
 from oelm.bench.plots import new_figure, write_plots
@@ -153,6 +153,10 @@ class Screened:
         own, other = (min(row.by_rate[rate].loss for rate in common) for row in (self, control))
         return math.exp(own - other)
 
+    def cells(self, rates: list[float]) -> list[str]:
+        """Its perplexity at each."""
+        return [f"{math.exp(self.by_rate[rate].loss):.2f}" if rate in self.by_rate else "" for rate in rates]
+
     @property
     def best(self) -> float:
         """The lowest loss."""
@@ -170,11 +174,7 @@ def by_method(*folders: str) -> dict[str, Screened]:
 def rates_and_cells(found: dict[str, Screened]) -> tuple[list[float], dict[str, list[str]]]:
     """All rates in order, and the perplexity of every method at each."""
     rates = sorted({rate for row in found.values() for rate in row.by_rate})
-    cells = {
-        name: [f"{math.exp(row.by_rate[rate].loss):.2f}" if rate in row.by_rate else "" for rate in rates]
-        for name, row in found.items()
-    }
-    return rates, cells
+    return rates, {name: row.cells(rates) for name, row in found.items()}
 
 
 def stronger_controls() -> str:
@@ -213,10 +213,8 @@ def at_every_rate() -> str:
     ]
     for study, methods in found.items():
         where = f"{TUNED[study]}, {methods[EQUIPPED].record.config.train.steps:,}"
-        arm, control = methods["oelm-lowrank"].by_rate, methods[EQUIPPED].by_rate
-        for name, tried in ((EQUIPPED, control), ("oelm-lowrank", arm)):
-            cells = (f"{math.exp(tried[rate].loss):.2f}" if rate in tried else "" for rate in rates)
-            lines.append(f"| {where} | `{name}` | {' | '.join(cells)} |")
+        lines += [f"| {where} | `{name}` | {' | '.join(methods[name].cells(rates))} |" for name in (EQUIPPED, ARM)]
+        arm, control = methods[ARM].by_rate, methods[EQUIPPED].by_rate
         both = arm.keys() & control.keys()
         ratios = (f"×{math.exp(arm[rate].loss - control[rate].loss):.3f}" if rate in both else "" for rate in rates)
         lines.append(f"| {where} | ratio | {' | '.join(ratios)} |")
